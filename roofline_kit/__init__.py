@@ -1,0 +1,26 @@
+"""Why is code fast or slow on the machine it runs on? A small kit to derive, predict, measure and explain.
+
+    count    (standard library only)   units  <-  work  <-  ops, referee
+    bound                              roofline  <-  datasheets
+    machine                            host  <-  device (+ kernels/)  <-  doubts, timing
+                                       <-  cards, protocol, protocol_gpu, sustained      doctor
+    people                             report  plot  check, grade (+ exercises/)      __main__
+
+Each layer imports only from the layers above it. Importing the kit measures nothing and starts nothing.
+"""
+
+from . import referee
+from .check import check, hint, progress
+from .datasheets import chips, datasheet
+from .device import Device, device
+from .doctor import doctor
+from .ops import axpy, dot, elementwise, gemm, layernorm, linear, softmax
+from .plot import plot, plot_sweep
+from .report import Scorecard, scorecard
+from .roofline import Roofline, Times
+from .sustained import card, sustained
+from .timing import MeasureError, Run, measure
+from .units import DTYPES, itemsize, si
+from .work import Work, fused
+
+__version__ = "0.1.0"

@@ -1,0 +1,84 @@
+"""Which machine is this, and what can it do? The command line: the machine card, and the doctor."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; --help lists what there is.\n")
+
+
+def main(arguments=None):
+    """Run the command line; the exit code."""
+    parser = _Parser("python -m roofline_kit", description="What this machine can sustain, measured in 30 s.")
+    parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor"),
+                        help="card: the roofs of this machine (the default); doctor: what to do if it fails")
+    parser.add_argument("--json", action="store_true", help="print the card as JSON, in SI base units")
+    parser.add_argument("--plot", metavar="FILE", type=Path, help="draw it into a .png, .svg or .pdf file")
+    parser.add_argument("--fresh", action="store_true", help="measure again even if a card is kept")
+    told = parser.parse_args(arguments)
+    try:
+        if told.command == "doctor":
+            from .doctor import doctor
+
+            print(doctor())
+        else:
+            _card(told)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _fail("stopped before the end: nothing was kept.", 130)
+    except BrokenPipeError:                                  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename}." if error.filename else f"{error}.")
+    except (MemoryError, RuntimeError, ValueError) as error:
+        return _fail(error)
+    return 0
+
+
+def _card(told):
+    from .sustained import card, roofline
+
+    if told.plot:
+        _refuse_figure(told.plot)                            # before 20 s are spent
+    measured = card(told.fresh)
+    if told.plot:
+        _draw(roofline(measured, "float32"), told.plot)
+    print(json.dumps(measured.data, indent=1) if told.json else measured)
+
+
+def _refuse_figure(path):
+    if path.suffix.lower() not in FIGURES:
+        raise ValueError(f"--plot {path}: give a name that ends in {', '.join(FIGURES)}.")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ValueError(f"--plot {path}: no file can be written there, choose another folder or name.")
+
+
+def _draw(roof, path):
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")                                    # a file needs no window
+    from .cards import write
+    from .plot import plot
+
+    image = io.BytesIO()
+    plot(roof).figure.savefig(image, format=path.suffix[1:].lower())
+    write(path, image.getvalue())
+
+
+def _fail(sentence, code=1):
+    print(f"roofline_kit: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

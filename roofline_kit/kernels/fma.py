@@ -1,0 +1,83 @@
+"""How many FLOP/s can the vector unit do? Chains of multiply-adds that wait for nothing but themselves.
+
+One chain waits for each result before the next step: it shows the latency. Several chains fill that wait
+until the unit is busy all the time: then the rate stops growing, and that is the vector peak.
+"""
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import get_num_threads, njit, prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+CHAINS = (1, 2, 3, 4, 6, 8, 10, 12)
+RATIO = 0.999            # x = r x + (1 - r) goes to 1: neither zeros nor denormals nor overflow on the way
+
+
+def width():
+    """Bytes in a vector register of this CPU [B]."""
+    features = llvmlite.binding.get_host_cpu_features()
+    return next((size for name, size in (("avx512f", 64), ("avx", 32)) if features.get(name)), 16)
+
+
+@intrinsic(prefer_literal=True)
+def _loop(typing, chains, steps, start):
+    """The loop of one thread in LLVM's own words: Numba has no type for a vector, LLVM has."""
+    lanes = width() * 8 // start.bitwidth
+
+    def build(context, builder, signature, arguments):
+        scalar = context.get_value_type(start)
+        vector = ir.VectorType(scalar, lanes)
+        first = ir.Constant(vector, ir.Undefined)
+        for lane in range(lanes):
+            first = builder.insert_element(first, arguments[2], ir.IntType(32)(lane))
+        ratio, rest = (ir.Constant(vector, [value] * lanes) for value in (RATIO, 1 - RATIO))
+        cells = []
+        for chain in range(chains.literal_value):        # all differ, or LLVM keeps one chain only
+            shift = ir.Constant(vector, [chain / 16 + lane / 256 for lane in range(lanes)])
+            begin = builder.fadd(first, shift)
+            cells.append(cgutils.alloca_once_value(builder, begin))
+        with cgutils.for_range(builder, arguments[1]):
+            for cell in cells:
+                product = builder.fmul(builder.load(cell), ratio, flags=["contract"])
+                builder.store(builder.fadd(product, rest, flags=["contract"]), cell)
+        total = ir.Constant(scalar, 0.0)
+        for cell in cells:
+            for lane in range(lanes):
+                total = builder.fadd(total, builder.extract_element(builder.load(cell), ir.IntType(32)(lane)))
+        return total
+
+    return start(chains, types.intp, start), build
+
+
+@njit
+def _chains(chains, steps, start):
+    if chains == 1:
+        return _loop(1, steps, start)
+    if chains == 2:
+        return _loop(2, steps, start)
+    if chains == 3:
+        return _loop(3, steps, start)
+    if chains == 4:
+        return _loop(4, steps, start)
+    if chains == 6:
+        return _loop(6, steps, start)
+    if chains == 8:
+        return _loop(8, steps, start)
+    if chains == 10:
+        return _loop(10, steps, start)
+    return _loop(12, steps, start)
+
+
+@njit(parallel=True)
+def fma(chains, steps, start):
+    """Sum of x after `steps` times x = 0.999 x + 0.001, for each lane of `chains` vectors on each thread.
+
+    start:   the number that the chains begin near; its dtype is that of the arithmetic
+    FLOPs:   2 threads chains lanes steps
+    Bytes:   0                      everything stays in registers
+    """
+    total = start * 0
+    for _ in prange(get_num_threads()):
+        total += _chains(chains, steps, start)
+    return total

@@ -1,0 +1,112 @@
+"""How fast do bytes move? Five loops over long arrays, each on all threads, in Numba.
+
+Each thread runs the plain loop on a slice of its own. The slices are those of `write`, so a page that `write`
+touches first lies near the core that later reads it.
+"""
+
+from numba import get_num_threads, njit, prange
+
+FAST = {"fastmath": True, "boundscheck": False, "error_model": "numpy"}
+
+
+@njit(**FAST)
+def _slice(x, part, parts):
+    return x[x.size * part // parts:x.size * (part + 1) // parts]
+
+
+@njit(**FAST)
+def _read(x, repeats):
+    total = x.dtype.type(0)
+    q = x.size // 4                                      # four streams keep more lines in flight than one
+    for _ in range(repeats):
+        for i in range(q):
+            total += (x[i] + x[q + i]) + (x[2 * q + i] + x[3 * q + i])
+        for i in range(4 * q, x.size):
+            total += x[i]
+    return total
+
+
+@njit(**FAST)
+def _scale(x, s):
+    for i in range(x.size):
+        x[i] *= s
+
+
+@njit(**FAST)
+def _copy(out, x):
+    for i in range(out.size):
+        out[i] = x[i]
+
+
+@njit(**FAST)
+def _triad(out, x, y, s):
+    for i in range(out.size):
+        out[i] = x[i] + s * y[i]
+
+
+@njit(**FAST)
+def _write(out, s):
+    for i in range(out.size):
+        out[i] = s
+
+
+@njit(parallel=True, **FAST)
+def read(x, repeats=1):
+    """Sum of x, `repeats` times over.
+
+    FLOPs:   n                      n elements, an addition each
+    Bytes:   b n                    b bytes an element; none of them written
+    """
+    parts, total = get_num_threads(), x.dtype.type(0)
+    for part in prange(parts):
+        total += _read(_slice(x, part, parts), repeats)
+    return total
+
+
+@njit(parallel=True, **FAST)
+def scale(x, s):
+    """x = s x, in place.
+
+    FLOPs:   n
+    Bytes:   2 b n                  half of it written, to lines that are in cache by then
+    """
+    parts, s = get_num_threads(), x.dtype.type(s)
+    for part in prange(parts):
+        _scale(_slice(x, part, parts), s)
+
+
+@njit(parallel=True, **FAST)
+def copy(out, x):
+    """out = x.
+
+    FLOPs:   0
+    Bytes:   2 b n                  on the bus 3 b n: a store to a line that is not in cache reads it first
+    """
+    parts = get_num_threads()
+    for part in prange(parts):
+        _copy(_slice(out, part, parts), _slice(x, part, parts))
+
+
+@njit(parallel=True, **FAST)
+def triad(out, x, y, s):
+    """out = x + s y.
+
+    FLOPs:   2 n
+    Bytes:   3 b n                  on the bus 4 b n
+    Source:  STREAM, John D. McCalpin, 1991
+    """
+    parts, s = get_num_threads(), x.dtype.type(s)
+    for part in prange(parts):
+        _triad(_slice(out, part, parts), _slice(x, part, parts), _slice(y, part, parts), s)
+
+
+@njit(parallel=True, **FAST)
+def write(out, s):
+    """out = s in every element.
+
+    FLOPs:   0
+    Bytes:   b n                    on the bus 2 b n
+    """
+    parts, s = get_num_threads(), out.dtype.type(s)
+    for part in prange(parts):
+        _write(_slice(out, part, parts), s)

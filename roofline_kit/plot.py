@@ -1,0 +1,132 @@
+"""Where does each point lie under the roof? Figures drawn from rooflines, works and recorded runs alone."""
+
+from .report import ABOVE, attained
+
+STYLE = {"figure.figsize": (7.2, 4.4), "figure.dpi": 100, "font.size": 10, "axes.spines.top": False,
+         "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "lines.linewidth": 2}
+LINES = {"measured": "-", "recorded": "-.", "datasheet": "--", "by hand": ":"}
+MARKERS = "osD^vPX*<>hp"
+
+
+def _axes(ax, x, y):
+    """Log-log axes in the course's style, with prefixed units on the ticks."""
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import EngFormatter, NullFormatter
+
+    if ax is None:
+        with plt.style.context(["petroff10", STYLE]):
+            ax = plt.figure(layout="constrained").add_subplot()
+    ax.set(xscale="log", yscale="log", xlabel=x[0], ylabel=y[0])
+    for axis, unit in ((ax.xaxis, x[1]), (ax.yaxis, y[1])):
+        axis.set_major_formatter(EngFormatter(unit) if unit is not None else "{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    return ax
+
+
+def _colors():
+    import matplotlib.style
+
+    return matplotlib.style.library["petroff10"]["axes.prop_cycle"].by_key()["color"]
+
+
+def _roof(ax, roof, span, color):
+    """One roof: the slope, the ridge, the flat; as thin lines the vector unit's ceiling and the caches' slopes."""
+    low, high = span
+    style = LINES.get(roof.origin, ":")
+    xs = [low, min(max(roof.ridge, low), high), high]
+    ax.plot(xs, [roof.attainable(x) for x in xs], style, color=color, zorder=2)
+    label = f"{roof.name or 'roof'} ({roof.origin}, {roof.dtype})"
+    ax.annotate(label, (high, roof.attainable(high)), (0, 5), textcoords="offset points", ha="right", color=color)
+    if roof.vector_peak and roof.vector_peak < 0.95 * roof.peak:
+        start = roof.vector_peak / roof.bandwidth
+        ax.plot([start, high], [roof.vector_peak] * 2, style, color=color, linewidth=1, zorder=1)
+        ax.annotate("vector unit", (high, roof.vector_peak), (0, -12), textcoords="offset points", ha="right",
+                    color=color, fontsize=8)
+    for number, (capacity, bandwidth) in enumerate(roof.levels, start=1):
+        end = min(high, max(roof.peak, roof.vector_peak or 0) / bandwidth)
+        if end > low:
+            ax.plot([low, end], [bandwidth * low, bandwidth * end], "-", color=color, linewidth=0.8, alpha=0.5)
+            ax.annotate(f"L{number}", (low, bandwidth * low), (2, 2), textcoords="offset points", color=color,
+                        fontsize=8)
+
+
+def _point(ax, x, y, name, marker, color, filled, above=False):
+    ax.plot([x], [y], marker, color=color, markerfacecolor=color if filled else "none", markersize=8, zorder=4)
+    if above:
+        ax.plot([x], [y], "o", markersize=17, markerfacecolor="none", markeredgecolor="red", markeredgewidth=2)
+        name += " (above the roof)"
+    if name:                            # slanted into the room under the slope, where neighbours do not collide
+        ax.annotate(name, (x, y), (5, -5), textcoords="offset points", fontsize=9, zorder=6,
+                    rotation=-30, rotation_mode="anchor", ha="left", va="top")
+
+
+def plot(*roofs, runs=(), works=(), ax=None):
+    """Rooflines with points under them: filled is measured, hollow is predicted by the first roof.
+
+    roofs:   `Roofline`s; solid lines are measured, dash-dotted recorded, dashed a datasheet's
+    runs:    `Run`s with their work; each is drawn with its prediction, and ringed where it lies above its roof
+    works:   `Work`s to place without a measurement
+    Returns: the Matplotlib Axes
+    """
+    if not roofs:
+        raise ValueError("a roofline figure needs at least one roof: rk.plot(rk.sustained()).")
+    runs = (runs,) if hasattr(runs, "seconds") else tuple(runs)
+    placed = [(work, None) for work in works] + [(run.work, run) for run in runs if run.work is not None]
+    placed.sort(key=lambda pair: pair[0].intensity)
+    if any(not 0 < work.intensity < float("inf") for work, _ in placed):
+        raise ValueError("a point needs FLOPs and bytes above 0 to have a place on the roofline.")
+    intensities = [work.intensity for work, _ in placed] + [roof.ridge for roof in roofs]
+    span = min([*intensities, 1]) / 4, max(intensities) * 6
+    ax = _axes(ax, ("arithmetic intensity [FLOP/B]", None), ("arithmetic rate [FLOP/s]", "FLOP/s"))
+    colors = _colors()
+    for roof, color in zip(roofs, colors):
+        _roof(ax, roof, span, color)
+    names = list(dict.fromkeys(work.name for work, _ in placed))
+    for work, run in placed:
+        marker, color = (cycle[names.index(work.name) % len(cycle)] for cycle in (MARKERS, colors[len(roofs):]))
+        predicted = work.flops / roofs[0].seconds(work, run.cold if run else True)
+        _point(ax, work.intensity, predicted, "" if run else work.name, marker, color, filled=False)
+        if run:
+            above = attained(roofs[0], run) > ABOVE
+            _point(ax, work.intensity, run.flop_per_s, run.name or work.name, marker, color, True, above)
+    ax.set_xlim(*span)
+    if placed:
+        ax.set_ylim(bottom=min(ax.dataLim.y0, *ax.get_ylim()) / 4)         # room for the names
+    return ax
+
+
+def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=None, marks=(), label="", ax=None):
+    """A measured quantity against a size, with the spread of each point, and the roof's own as a line.
+
+    sizes:   one number for each run, on the horizontal axis
+    value:   "bytes_per_s", "flop_per_s" or "seconds"
+    roof:    draws what the roofline predicts for each run's work
+    marks:   ((size, text), ..): vertical lines, such as the capacity of a cache
+    Returns: the Matplotlib Axes; pass it as `ax` to add a second sweep
+    """
+    titles = {"bytes_per_s": ("bandwidth [B/s]", "B/s"), "flop_per_s": ("arithmetic rate [FLOP/s]", "FLOP/s"),
+              "seconds": ("time [s]", "s")}
+    if value not in titles:
+        raise ValueError(f"value is {value!r}, but it must be one of {', '.join(titles)}.")
+    sizes, runs = list(sizes), list(runs)
+    if len(sizes) != len(runs) or not runs:
+        raise ValueError(f"a sweep needs one size for each run: got {len(sizes)} sizes and {len(runs)} runs.")
+    first = ax is None
+    ax = _axes(ax, (xlabel, "B" if "[B]" in xlabel else None), titles[value])
+    colors = _colors()
+    color = colors[len(ax.collections) % len(colors)]
+    ys = [getattr(run, value) for run in runs]
+    halves = [y * run.spread / 2 for y, run in zip(ys, runs)]
+    ax.errorbar(sizes, ys, yerr=halves, fmt="o-", color=color, markersize=5, capsize=2)
+    if label:
+        ax.annotate(label, (sizes[-1], ys[-1]), (0, 8), textcoords="offset points", ha="right", color=color)
+    if roof is not None:
+        scale = {"bytes_per_s": lambda w, t: w.nbytes / t, "flop_per_s": lambda w, t: w.flops / t,
+                 "seconds": lambda w, t: t}[value]
+        predicted = [scale(run.work, roof.seconds(run.work, run.cold)) for run in runs]
+        ax.plot(sizes, predicted, "--", color=color, linewidth=1.2)
+    for size, text in marks if first else ():
+        ax.axvline(size, color="grey", linewidth=0.8)
+        ax.annotate(text, (size, 1), (2, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
+                    color="grey", fontsize=8)
+    return ax

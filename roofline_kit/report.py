@@ -1,0 +1,99 @@
+"""Did the prediction hold? A scorecard that sets predicted beside measured, and says why they differ."""
+
+import html
+import math
+from dataclasses import dataclass
+
+from .units import si
+from .work import Work
+
+ABOVE, BELOW, NOISY, MARGIN = 1.05, 0.6, 0.25, 0.2          # the bands of the verdict
+HEAD = ("operation", "AI", "memory", "compute", "latency", "predicted", "measured", "spread", "efficiency", "verdict")
+
+
+def attained(roof, run):
+    """Efficiency: the roof's time over the measured one; above 1 the run was faster than its bound."""
+    return roof.seconds(run.work, run.cold) / run.seconds
+
+
+def label(roof, work, cold=True):
+    """'memory-bound', 'compute-bound', 'latency-bound', or 'balanced' where two times lie within a fifth."""
+    bound = roof.bound(work, margin=MARGIN, cold=cold)
+    return bound if bound == "balanced" else f"{bound}-bound"
+
+
+def verdict(roof, run):
+    """What the three times and the clock say together, in a few words."""
+    efficiency = attained(roof, run)
+    bound = label(roof, run.work, run.cold)
+    if run.spread > NOISY:
+        return f"inconclusive: the samples differ too much ({bound} predicted)"
+    if efficiency > ABOVE:
+        return "ABOVE ITS ROOF: wrong bytes, dtype or cache level, or the clock stopped early"
+    if efficiency < BELOW:
+        return f"{1 / efficiency:.1f}x slower than {bound} allows: more passes, copies, one core, or Python"
+    return bound
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """One row for each run or work: the three times, the predicted and the measured one, and the verdict."""
+
+    roof: object
+    runs: tuple
+    guess: str | None = None
+
+    def rows(self):
+        """The cells of the table as text, in the order of `HEAD`."""
+        for run in self.runs:
+            measured = not isinstance(run, Work)
+            work, cold = (run.work, run.cold) if measured else (run, True)
+            yield (run.name or work.name, si(work.intensity, "FLOP/B"),
+                   *(si(t, "s") for t in self.roof.times(work, cold)), si(self.roof.seconds(work, cold), "s"),
+                   *((si(run.seconds, "s"), f"{100 * run.spread:.0f} %", f"{attained(self.roof, run):.2f}",
+                      verdict(self.roof, run)) if measured else ("", "", "", label(self.roof, work, cold))))
+
+    def notes(self):
+        """The guess against the fastest run, and each warning that the clock gave, as sentences."""
+        timed = [run for run in self.runs if not isinstance(run, Work)]
+        if isinstance(self.guess, str) and timed:
+            best = max(timed, key=lambda run: run.flop_per_s)
+            name = best.name or best.work.name
+            yield (f"Your guess, {self.guess}, " + ("holds: " if self.guess == name else "does not hold: ")
+                   + f"{name} reaches the most FLOP/s, {si(best.flop_per_s, 'FLOP/s')}.")
+        for run in timed:
+            yield from (f"{run.name or run.work.name}: {warning}" for warning in run.warnings)
+
+    def __repr__(self):
+        table = [HEAD, *self.rows()]
+        widths = [max(len(row[i]) for row in table) for i in range(len(HEAD) - 1)]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:-1], widths[1:]), row[-1]]) for row in table]
+        return "\n".join([repr(self.roof), *lines, *self.notes()])
+
+    def _repr_html_(self):
+        def cells(tag, row):
+            align = ["left"] + ["right"] * (len(HEAD) - 2) + ["left"]
+            return "".join(f'<{tag} style="text-align:{a}">{html.escape(cell)}</{tag}>' for a, cell in zip(align, row))
+
+        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in self.rows())
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
+        return (f"<table><caption>{html.escape(repr(self.roof))}</caption><thead><tr>{cells('th', HEAD)}</tr></thead>"
+                f"<tbody>{body}</tbody></table>{notes}")
+
+
+def scorecard(roof, runs, guess=None):
+    """Each run against the roof: AI, the three times, predicted, measured, efficiency, verdict.
+
+    roof:   a `Roofline`, usually `rk.sustained()`
+    runs:   `Run`s that carry their work: measure(call, work=...); a bare `Work` gets a row of predictions
+    guess:  the name of the operation that you expect to reach the most FLOP/s
+    """
+    runs = (runs,) if hasattr(runs, "seconds") or isinstance(runs, Work) else tuple(runs)
+    for run in runs:
+        if isinstance(run, Work):
+            continue
+        if getattr(run, "work", None) is None:
+            raise ValueError("a scorecard needs runs that know their work: measure(call, work=rk.gemm(...)).")
+        if not math.isfinite(run.seconds) or run.seconds <= 0:
+            raise ValueError(f"the run {run.name!r} has no usable time: {run.seconds!r} s.")
+    return Scorecard(roof, runs, guess)

@@ -1,0 +1,176 @@
+"""How fast is this machine, really? Its own roof, measured once and then remembered.
+
+A point is the median of its samples; a roof is the best configuration's point: kernel, threads, size. Where
+others share a machine, its speed changes from one second to the next, and what they take makes it only
+slower. So bandwidths are measured in several rounds, spread over the whole run, and the fastest round is
+kept, whole because its mixes are compared with one another. If rounds differ much, the card says so.
+"""
+
+import platform
+from datetime import datetime
+
+from . import cards
+from .cards import SCHEMA, Card
+from .device import device as this_device
+from .doubts import FOREIGN, INCONCLUSIVE
+from .roofline import Roofline
+from .timing import quantile
+from .units import itemsize, si
+
+TRAFFIC = {              # kernel: arrays counted, of them stored, read besides since a store needs its line
+    "read": (1, 0, 0), "triad": (3, 1, 1), "copy": (2, 1, 1), "scale": (2, 1, 0), "write": (1, 1, 1)}
+ELIDED = 1.25            # so much faster than traffic that is certain: this CPU stores without reading first
+UNSTEADY = 0.25          # change between rounds, or spread of a roof, that the card mentions
+DTYPES = {"cpu": ("float32", "float64"), "gpu": ("float16", "float32", "float64")}
+CALL = {"cpu": "a NumPy call on four numbers", "gpu": "a launch"}        # what a call of a lesson costs at least
+BELIEVED = 600           # s that a doubtful card is used before it is measured again
+_known = {}              # cards of this session, for a folder that cannot be written
+
+
+def sustained(dtype=None, fresh=False, device=None):
+    """The measured `Roofline` of this device for a dtype.
+
+    dtype:   without one, the device's own: float32 on a CPU
+    fresh:   measure again even if a card is kept
+    Errors:  ValueError for a dtype that has no roof here, MeasureError where nothing can be measured
+    """
+    device = device or this_device()
+    dtype = dtype or device.dtype
+    itemsize(dtype)
+    if dtype not in DTYPES[device.kind]:
+        raise ValueError(f"this {device.kind.upper()} has no measured roof for {dtype}: "
+                         f"choose {' or '.join(DTYPES[device.kind])}.")
+    return roofline(card(fresh, device=device), dtype)
+
+
+def card(fresh=False, progress=None, device=None):
+    """The machine card: everything that `sustained` knows. It takes 20 s, and none when one is kept on disk.
+
+    fresh:     measure again even if a card is kept
+    progress:  a function (share done, what is measured now) that is called at each step
+    """
+    device = device or this_device()
+    found = None if fresh else _known.get(device.uid) or _kept(device)
+    if not found:
+        with cards.alone() as waited:
+            found = _kept(device) if waited and not fresh else None            # the other one has measured it
+            if not found:
+                found = judged(_points(device, progress or cards.bar()), device)
+                cards.keep(found)
+    _known[device.uid] = found
+    return found
+
+
+def _points(device, tell):
+    from . import protocol, protocol_gpu
+
+    return protocol.measure_cpu(device, tell) if device.kind == "cpu" else protocol_gpu.measure_gpu(device, tell)
+
+
+def _kept(device):
+    """The card on disk, unless it is doubtful and a better one may be had by now."""
+    found = cards.load(device.uid)
+    if found and doubtful(found):
+        age = datetime.now().astimezone() - datetime.fromisoformat(found.data["date"])
+        return found if age.total_seconds() < BELIEVED else None
+    return found
+
+
+def doubtful(card):
+    """Whether a warning says that the card proves nothing."""
+    return any(INCONCLUSIVE in text for text in card.data["warnings"])
+
+
+def roofline(card, dtype):
+    """The `Roofline` that a card describes."""
+    data, mixes = card.data, {}
+    for label, mix in data["mixes"].items():             # of two kernels with the same mix the faster one
+        point = (mix["share"], mix["bandwidth"], label)
+        mixes[mix["share"]] = max(mixes.get(mix["share"], point), point)
+    return Roofline(
+        peak=data["peak"][dtype], vector_peak=data["vector_peak"][dtype], bandwidth=data["bandwidth"],
+        overhead=data["overhead"], name=data["device"]["name"], dtype=dtype, origin="measured",
+        mixes=tuple(sorted(mixes.values())), write_allocate=data["write_allocate"],
+        levels=tuple((level["capacity"], level["bandwidth"]) for level in data["levels"]),
+        note="doubtful, see its card" if doubtful(card) else "")
+
+
+def judged(found, device):
+    """The card made from the points that `protocol` has measured."""
+    facts = {"uid": device.uid, "name": device.name, "kind": device.kind, "cores": device.cores,
+             "caches": device.caches, "memory": device.memory}
+    data = {"schema": SCHEMA, "device": facts, "system": platform.platform(),
+            "date": datetime.now().astimezone().isoformat(timespec="seconds"), **bandwidths(found["rounds"])}
+    data["levels"] = plateaus(found["sweep"], data["mixes"]["read"]["bandwidth"])
+    data["peak"] = {dtype: best(points)["rate"] for dtype, points in found["gemm"].items()}
+    data["vector_peak"] = {dtype: best(points)["rate"] for dtype, points in found["fma"].items()}
+    data["overhead"] = found["overheads"][CALL[device.kind]]
+    data["warnings"] = list(warnings(found, device))
+    return Card(data | found)
+
+
+def bandwidths(rounds):
+    """What the fastest round says: bandwidth on the bus by mix, and whether a store reads its line first."""
+    kept = min(rounds, key=_duration)
+    counted = {label: TRAFFIC[label][0] * point["bytes"] / point["seconds"] for label, point in kept.items()}
+    allocate = 2 * counted["write"] < ELIDED * max(counted["read"], counted["scale"])
+    mixes = {}
+    for label, point in kept.items():
+        arrays, stored, first = TRAFFIC[label]
+        bus = arrays + first * allocate
+        mixes[label] = {"share": stored / bus, "bandwidth": counted[label] * bus / arrays,
+                        "counted": counted[label], "spread": point["spread"], "threads": point["threads"]}
+    fastest = max(mix["bandwidth"] for mix in mixes.values())
+    return {"bandwidth": fastest, "mixes": mixes, "write_allocate": allocate}
+
+
+def plateaus(sweep, memory):
+    """The caches that a sweep shows, smallest first: [{"capacity" [B], "bandwidth" [B/s]}, ..].
+
+    What is fast at one size is as fast at all smaller ones, so a dip before a rise is noise. A plateau is an
+    octave or more, three sizes, within an eighth of its highest; main memory's own is left out.
+    memory:  bandwidth of main memory [B/s]
+    """
+    rates = [max(point["bandwidth"] for point in sweep[i:]) for i in range(len(sweep))]
+    levels, first = [], 0
+    while first < len(rates):
+        last = max(i for i, rate in enumerate(rates) if rate >= 0.875 * rates[first])
+        if last - first < 2:
+            first += 1
+            continue
+        if rates[last] > 1.3 * memory:
+            middle = quantile(sorted(rates[first:last + 1]), 0.5)
+            levels.append({"capacity": sweep[last]["size"], "bandwidth": middle})
+        first = last + 1
+    return levels
+
+
+def warnings(found, device):
+    """What makes a card doubtful, a sentence each."""
+    if found["foreign"] is not None and found["foreign"] > FOREIGN:
+        yield (f"shared machine: other processes used {100 * found['foreign']:.0f} % of it meanwhile: "
+               f"{INCONCLUSIVE}, and measure with fresh=True (--fresh) when it is quiet.")
+    durations = sorted(map(_duration, found["rounds"]))
+    if durations[-1] > (1 + UNSTEADY) * durations[0]:
+        ratio = durations[-1] / durations[0]
+        yield (f"memory was {ratio:.1f} times as fast in the best round as in the worst: others share it, "
+               "so a single run may lie that far below the roof.")
+    for what, roofs in (("multiply-adds", found["fma"]), ("matrix products", found["gemm"])):
+        for dtype, noise in ((dtype, best(points)["spread"]) for dtype, points in roofs.items()):
+            if noise > UNSTEADY:
+                yield f"{dtype} {what} spread over {100 * noise:.0f} % of their median: {INCONCLUSIVE}."
+    if found["threads"] == 1:
+        yield "only one core may be used, so every roof here is that of one core."
+    if found["buffer"] < 4 * device.caches.get("L3", 0):
+        yield (f"there is room for buffers of {si(found['buffer'], 'B')} only, less than four times the last "
+               "cache as claimed: some of the bandwidth called memory's may be the cache's.")
+
+
+def best(points):
+    """The fastest configuration."""
+    return max(points, key=lambda point: point["rate"])
+
+
+def _duration(points):
+    """How long one call of each kernel takes [s]."""
+    return sum(point["seconds"] for point in points.values())
