@@ -1,11 +1,21 @@
 """Where does each point lie under the roof? Figures drawn from rooflines, works and recorded runs alone."""
 
+import functools
+
 from .report import ABOVE, attained
 
 STYLE = {"figure.figsize": (7.2, 4.4), "figure.dpi": 100, "font.size": 10, "axes.spines.top": False,
          "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "lines.linewidth": 2}
 LINES = {"measured": "-", "recorded": "-.", "datasheet": "--", "by hand": ":"}
 MARKERS = "osD^vPX*<>hp"
+
+
+@functools.cache
+def _quiet():
+    """Axes that a notebook shows as their figure alone, without a line of text for the Python object."""
+    from matplotlib.axes import Axes
+
+    return type("Axes", (Axes,), {"_ipython_display_": lambda self: None})
 
 
 def _axes(ax, x, y):
@@ -15,7 +25,7 @@ def _axes(ax, x, y):
 
     if ax is None:
         with plt.style.context(["petroff10", STYLE]):
-            ax = plt.figure(layout="constrained").add_subplot()
+            ax = plt.figure(layout="constrained").add_subplot(axes_class=_quiet())
     ax.set(xscale="log", yscale="log", xlabel=x[0], ylabel=y[0])
     for axis, unit in ((ax.xaxis, x[1]), (ax.yaxis, y[1])):
         axis.set_major_formatter(EngFormatter(unit) if unit is not None else "{x:g}")
@@ -42,12 +52,13 @@ def _roof(ax, roof, span, color):
         ax.plot([start, high], [roof.vector_peak] * 2, style, color=color, linewidth=1, zorder=1)
         ax.annotate("vector unit", (high, roof.vector_peak), (0, -12), textcoords="offset points", ha="right",
                     color=color, fontsize=8)
-    for number, (capacity, bandwidth) in enumerate(roof.levels, start=1):
+    for _, bandwidth in roof.levels:
         end = min(high, max(roof.peak, roof.vector_peak or 0) / bandwidth)
-        if end > low:
-            ax.plot([low, end], [bandwidth * low, bandwidth * end], "-", color=color, linewidth=0.8, alpha=0.5)
-            ax.annotate(f"L{number}", (low, bandwidth * low), (2, 2), textcoords="offset points", color=color,
-                        fontsize=8)
+        ax.plot([low, end], [bandwidth * low, bandwidth * end], "-", color=color, linewidth=0.8, alpha=0.5)
+    if roof.levels:
+        fastest, last = max(bandwidth for _, bandwidth in roof.levels), len(roof.levels)
+        ax.annotate("L1" if last == 1 else f"L1 to L{last}", (low, fastest * low), (2, 6), textcoords="offset points",
+                    color=color, fontsize=8)
 
 
 def _point(ax, x, y, name, marker, color, filled, above=False):

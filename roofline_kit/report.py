@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from .units import si
 from .work import Work
 
-ABOVE, BELOW, NOISY, MARGIN = 1.05, 0.6, 0.25, 0.2          # the bands of the verdict
+ABOVE, NOISY, MARGIN = 1.05, 0.25, 0.2                     # the bands of the verdict
+BELOW, BELOW_LATENCY = 0.6, 0.5                            # a fixed cost is known within a factor of two only
 HEAD = ("operation", "AI", "memory", "compute", "latency", "predicted", "measured", "spread", "efficiency", "verdict")
 
 
@@ -29,8 +30,8 @@ def verdict(roof, run):
     if run.spread > NOISY:
         return f"inconclusive: the samples differ too much ({bound} predicted)"
     if efficiency > ABOVE:
-        return "ABOVE ITS ROOF: wrong bytes, dtype or cache level, or the clock stopped early"
-    if efficiency < BELOW:
+        return "ABOVE ITS ROOF: wrong bytes, dtype or cache level, a clock stopped early, or a roof measured in a slow moment"
+    if efficiency < (BELOW_LATENCY if bound == "latency-bound" else BELOW):
         return f"{1 / efficiency:.1f}x slower than {bound} allows: more passes, copies, one core, or Python"
     return bound
 

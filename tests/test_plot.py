@@ -78,6 +78,13 @@ def test_axes_are_logarithmic_and_name_their_units():
     assert "[FLOP/B]" in ax.get_xlabel() and "[FLOP/s]" in ax.get_ylabel()
 
 
+def test_a_notebook_shows_the_figure_and_no_text_for_the_axes():
+    from IPython.core.formatters import DisplayFormatter
+
+    ax = plot(HERE)
+    assert isinstance(ax, matplotlib.axes.Axes) and DisplayFormatter().format(ax) == ({}, {})
+
+
 def test_the_style_does_not_leak():
     before = dict(matplotlib.rcParams)
     plot(HERE, runs=run(DOT, 0.01))

@@ -44,6 +44,12 @@ def test_far_below_the_roof_says_how_far_and_where_to_look():
     assert row(DOT, 0.013)["verdict"] == "memory-bound"
 
 
+def test_a_fixed_cost_is_known_within_a_factor_of_two():
+    slow = Roofline(100e9, 10e9, overhead=1e-6)
+    verdicts = [next(scorecard(slow, run(dot(8), seconds)).rows())[-1] for seconds in (1.9e-6, 2.1e-6)]
+    assert verdicts[0] == "latency-bound" and verdicts[1].startswith("2.1x slower than latency-bound")
+
+
 def test_a_wide_spread_is_inconclusive_whatever_the_median_says():
     for seconds in (0.001, 0.008, 0.1):
         assert row(DOT, seconds, spread=0.3)["verdict"].startswith("inconclusive")
