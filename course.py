@@ -33,6 +33,8 @@ COMMANDS = {  # the arguments of .venv's Python, and the folder: the course's, o
 FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "__PYVENV_LAUNCHER__", "JUPYTER_PATH", "PIP_TARGET",
            "PYTHONDONTWRITEBYTECODE")  # a user's settings that would change what .venv is or make it slow
 REASONS = (  # what a failed step says, and what the learner can do: the first that matches
+    (r"not the course's own|Errno (17|20)\b",
+     "There is a .venv here that the course did not make: move it away and run this again."),
     (r"ensurepip is not|No module named '?(venv|ensurepip)",
      "Python's venv module is missing: install it (on Debian, apt install python3-venv) and run this again."),
     (r"No space left|not enough space|WinError 112|quota exceeded",
@@ -103,7 +105,7 @@ def is_ready(want):
     try:
         with open(os.path.join(VENV, "stamp")) as file:
             return file.read() == want and os.path.exists(PYTHON)
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -164,6 +166,8 @@ def set_up():
         wait_for_turn(file)
         if is_ready(digest.hexdigest()):
             return
+        if os.path.isdir(VENV) and os.listdir(VENV) and not os.path.exists(os.path.join(VENV, "stamp")):
+            raise OSError("not the course's own")
         install(lock)
         packages = sysconfig.get_path("purelib", "venv", {"base": VENV, "platbase": VENV})
         write("import sys; sys.path.append(%s)\n" % ascii(ROOT), packages, "course.pth")  # the kit, in place

@@ -1,6 +1,6 @@
 """Why is code fast or slow on the machine it runs on? A small kit to derive, predict, measure and explain.
 
-    count    (standard library only)   units  <-  work  <-  ops, referee
+    count    (standard library only)   units  <-  work  <-  ops      traced  <-  referee
     bound                              roofline  <-  datasheets
     machine                            host  <-  device (+ kernels/)  <-  doubts, timing
                                        <-  cards, protocol, protocol_gpu, sustained      doctor

@@ -27,7 +27,9 @@ def main(arguments=None):
         if told.command == "doctor":
             from .doctor import doctor
 
-            print(doctor())
+            report = doctor()
+            print(report)
+            return int(bool(report.problems))
         else:
             _card(told)
         sys.stdout.flush()

@@ -36,7 +36,7 @@ class Card:
             how = f"on the bus{counted}; threads {mix['threads']}, spread {100 * mix['spread']:.0f} %"
             yield f"  {label}", si(mix["bandwidth"], "B/s"), how
         for number, level in enumerate(data["levels"], start=1):
-            size = f"up to {level['capacity'] / 2**20:.3g} MiB, all threads together"
+            size = f"up to {level['capacity'] / 2**10:,.0f} KiB, all threads together"
             yield f"  cache {number}", si(level["bandwidth"], "B/s"), size
         for dtype, peak in data["peak"].items():
             vector, ridge = si(data["vector_peak"][dtype], "FLOP/s"), si(peak / data["bandwidth"], "FLOP/B")
@@ -68,18 +68,23 @@ def folder():
     else:
         mac = sys.platform == "darwin"
         base = os.environ.get("XDG_CACHE_HOME") or ("~/Library/Caches" if mac else "~/.cache")
-    return Path(os.path.expanduser(base)) / "roofline_kit"
+    base = os.path.expanduser(base)
+    return Path(tempfile.gettempdir() if base.startswith("~") else base) / "roofline_kit"     # "~": nobody's home
 
 
-def load(uid):
-    """The card kept for a device, or None; of a file that cannot be used it says so."""
+def load(uid, usable=lambda card: True):
+    """The card kept for a device, or None; of a file that cannot be used it says so.
+
+    usable:  a function that raises, or returns False, for a card whose numbers make no sense
+    """
     path = folder() / f"{uid}.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         whole = data["schema"] == SCHEMA and repr(Card(data)) and data["device"]["uid"] == uid
+        whole = whole and usable(Card(data))
     except OSError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         whole = False
     if not whole:
         say(f"the card in {path} is damaged or of another version: measuring again.")
@@ -116,7 +121,8 @@ def alone(patience=PATIENCE):
     """
     import filelock
 
-    lock = filelock.FileLock(_lock_folder() / "measuring.lock")
+    owner = os.getuid() if hasattr(os, "getuid") else ""    # another user's lock could not be opened
+    lock = filelock.FileLock(_lock_folder() / f"measuring{owner}.lock")
     waited = False
     try:
         lock.acquire(timeout=0)
@@ -146,15 +152,19 @@ def _lock_folder():
 def bar():
     """A function (share done, what is measured now) that draws a progress bar where somebody can see it."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    notebook = type(shell).__name__ == "ZMQInteractiveShell"             # that is Jupyter's
-    if not (notebook or sys.stderr.isatty()):
-        return lambda share, what: None
+    if type(shell).__name__ == "ZMQInteractiveShell":                    # that is Jupyter's
+        from IPython.display import display
 
-    def draw(share, what):
-        text = f"[{'#' * round(24 * share):24}] {100 * share:3.0f} %  {what}" if share < 1 else ""
-        print(f"\r{text:78}" + "\r" * (share >= 1), end="", file=sys.stderr, flush=True)
+        shown = display({"text/plain": ""}, raw=True, display_id=True)
+        return lambda share, what: shown.update({"text/plain": _line(share, what)}, raw=True)
+    if sys.stderr.isatty():
+        return lambda share, what: print(f"\r{_line(share, what):78}" + "\r" * (share >= 1), end="", file=sys.stderr,
+                                         flush=True)
+    return lambda share, what: None
 
-    return draw
+
+def _line(share, what):
+    return f"[{'#' * round(24 * share):24}] {100 * share:3.0f} %  {what}" if share < 1 else ""
 
 
 def say(sentence):

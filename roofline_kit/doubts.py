@@ -55,14 +55,16 @@ def doubts(run, *, least, aim, limit, roof=None, foreign=None, constant=False, h
                    "that stayed in a cache, another dtype, or a result that nobody waited for.")
 
 
-def refuse(call, work, cold, clock, limit):
+def refuse(call, work, cold, clock, limit, roof=None):
     """Arguments that make no measurement."""
     if hasattr(call, "shape") or inspect.iscoroutine(call) or inspect.isgenerator(call):
         raise MeasureError("measure wants the call, not its result: "
                            "write measure(lambda: a @ b), not measure(a @ b).")
     if not callable(call):
         raise MeasureError(f"measure wants something to call, not {call!r:.60}: write measure(lambda: f(x)).")
-    if work is not None and not hasattr(work, "flops"):
+    if roof is not None and not hasattr(roof, "seconds"):
+        raise MeasureError(f"roof is {roof!r:.60}, but it must be a Roofline such as rk.sustained().")
+    if work is not None and not hasattr(work, "launches"):
         raise MeasureError(f"work is {work!r:.60}, but it must be a Work such as rk.gemm(m, n, k).")
     if not callable(clock) and clock not in (None, "wall", "throughput", "cold"):
         raise MeasureError(f"there is no clock {clock!r}: choose 'wall', 'throughput' or 'cold'.")
@@ -74,10 +76,10 @@ def refuse(call, work, cold, clock, limit):
 
 def refuse_result(result):
     """A result that shows that nothing has been computed yet."""
-    if inspect.isgenerator(result) or inspect.iscoroutine(result):
-        kind = "generator" if inspect.isgenerator(result) else "coroutine"
+    if inspect.isgenerator(result) or inspect.iscoroutine(result) or isinstance(result, (map, zip, filter)):
+        kind = type(result).__name__
         raise MeasureError(f"the call returned a {kind}, which has computed nothing: consume it in the call.")
-    if inspect.isroutine(result):
+    if inspect.isroutine(result) or isinstance(result, functools.partial):
         raise MeasureError("the call returned a function without calling it: "
                            "write measure(f), not measure(lambda: f).")
 
@@ -87,7 +89,8 @@ def only_constant(call):
     found = []
     for value in _named(call):
         parts = value if isinstance(value, (list, tuple)) else [value]
-        found += [part for part in parts if hasattr(part, "__array__") and part.size > 1]
+        found += [part for part in parts if hasattr(part, "__array_interface__") and part.size > 1
+                  or hasattr(part, "__cuda_array_interface__") and part.size > 1]
     return bool(found) and all(map(_constant, found))
 
 
@@ -103,5 +106,8 @@ def _named(call):
         return [*_named(call.func), *call.args, *call.keywords.values()]
     if not inspect.isfunction(call):
         return [getattr(call, "__self__", None)]
-    known = inspect.getclosurevars(call)
+    try:
+        known = inspect.getclosurevars(call)
+    except ValueError:                                       # a name of the closure has no value yet
+        return []
     return [*known.nonlocals.values(), *known.globals.values(), *(call.__defaults__ or ())]

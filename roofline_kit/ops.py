@@ -5,8 +5,8 @@ from .work import Work
 
 
 def _sizes(**sizes):
-    for name, value in sizes.items():
-        quantity(name, value, least=1, whole=True)
+    """The sizes as Python ints, in order. Errors: ValueError that names the one that cannot be."""
+    return tuple(quantity(name, value, least=1, whole=True) for name, value in sizes.items())
 
 
 def dot(n, dtype="float32"):
@@ -15,7 +15,7 @@ def dot(n, dtype="float32"):
     FLOPs:   2 n                      a multiply and an add for each pair
     Bytes:   2 b n                    read a and b once; the one result is not counted; b bytes an element
     """
-    _sizes(n=n)
+    n, = _sizes(n=n)
     return Work(2 * n, 2 * itemsize(dtype) * n, dtype=dtype, name="dot")
 
 
@@ -26,7 +26,7 @@ def axpy(n, dtype="float32"):
     Bytes:   3 b n                    read x and y, write y where it was read
     Source:  BLAS level 1; AI 1/6 in float32, as in the Modal GPU glossary
     """
-    _sizes(n=n)
+    n, = _sizes(n=n)
     b = itemsize(dtype)
     return Work(2 * n, 3 * b * n, written=b * n, rewritten=b * n, dtype=dtype, name="axpy")
 
@@ -38,8 +38,8 @@ def elementwise(n, inputs=2, flops=1, dtype="float32", in_place=False):
     Bytes:   (inputs + 1) b n         read each input once, write the result once
     in_place:  the result replaces one of the inputs; the count is the same
     """
-    _sizes(n=n)
-    quantity("inputs", inputs, whole=True)
+    n, = _sizes(n=n)
+    inputs = quantity("inputs", inputs, whole=True)
     b = itemsize(dtype)
     return Work(quantity("flops", flops) * n, (inputs + 1) * b * n, written=b * n,
                 rewritten=b * n if in_place and inputs else 0, dtype=dtype, name="elementwise")
@@ -52,7 +52,7 @@ def gemm(m, n, k, dtype="float32"):
     Bytes:   b (m k + k n + m n)      read A and B once, write C once; b bytes an element
     Source:  NVIDIA, Matrix Multiplication Background guide (8192 x 128 x 8192 in 2 bytes: AI 124.1)
     """
-    _sizes(m=m, n=n, k=k)
+    m, n, k = _sizes(m=m, n=n, k=k)
     b = itemsize(dtype)
     return Work(2 * m * n * k, b * (m * k + k * n + m * n), written=b * m * n,
                 dtype=dtype, unit="matrix", name="gemm")
@@ -65,6 +65,7 @@ def linear(batch, d_in, d_out, dtype="float32", bias=False):
     Bytes:   b (batch d_in + d_in d_out + batch d_out)   (+ b d_out): W is read once for the whole batch
     Source:  NVIDIA, GPU Performance Background guide (1024 -> 4096 in 2 bytes: AI 315 at batch 512, 1 at batch 1)
     """
+    batch, d_in, d_out = _sizes(batch=batch, d_in=d_in, d_out=d_out)
     product = gemm(batch, d_out, d_in, dtype)
     extra = d_out if bias else 0
     return Work(product.flops + batch * extra, product.nbytes + itemsize(dtype) * extra, written=product.written,
@@ -80,7 +81,7 @@ def layernorm(rows, width, dtype="float32", fused=True):
              unfused   b (12 rows width + 8 rows + 2 width)    9 kernels: 7 read and 5 write all of x's size
     Source:  the definition step by step; tests count the same by running it (`rk.referee.passes`)
     """
-    _sizes(rows=rows, width=width)
+    rows, width = _sizes(rows=rows, width=width)
     size, b = rows * width, itemsize(dtype)
     flops, name = 7 * size + 4 * rows, "layernorm" if fused else "layernorm unfused"
     if fused:
@@ -97,7 +98,7 @@ def softmax(rows, width, dtype="float32", fused=True):
              unfused   b (8 rows width + 4 rows)   5 kernels: 5 read and 3 write all of x's size
     Source:  the definition step by step; tests count the same by running it (`rk.referee.passes`)
     """
-    _sizes(rows=rows, width=width)
+    rows, width = _sizes(rows=rows, width=width)
     size, b = rows * width, itemsize(dtype)
     flops, name = 5 * size, "softmax" if fused else "softmax unfused"
     if fused:

@@ -40,11 +40,15 @@ def _colors():
 
 
 def _roof(ax, roof, span, color):
-    """One roof: the slope, the ridge, the flat; as thin lines the vector unit's ceiling and the caches' slopes."""
+    """One roof: slope (with a band for its mixes) and flat; as thin lines the vector unit's and the caches' own."""
     low, high = span
     style = LINES.get(roof.origin, ":")
     xs = [low, min(max(roof.ridge, low), high), high]
     ax.plot(xs, [roof.attainable(x) for x in xs], style, color=color, zorder=2)
+    if roof.mixes:                                         # what other mixes of reads and writes can attain
+        xs = [low, roof.ridge, min(roof.peak / roof.slowest(), high)]
+        ax.fill_between(xs, [min(roof.peak, roof.slowest() * x) for x in xs], [roof.attainable(x) for x in xs],
+                        color=color, alpha=0.12, linewidth=0, zorder=1)
     label = f"{roof.name or 'roof'} ({roof.origin}, {roof.dtype})"
     ax.annotate(label, (high, roof.attainable(high)), (0, 5), textcoords="offset points", ha="right", color=color)
     if roof.vector_peak and roof.vector_peak < 0.95 * roof.peak:
@@ -65,7 +69,7 @@ def _point(ax, x, y, name, marker, color, filled, above=False):
     ax.plot([x], [y], marker, color=color, markerfacecolor=color if filled else "none", markersize=8, zorder=4)
     if above:
         ax.plot([x], [y], "o", markersize=17, markerfacecolor="none", markeredgecolor="red", markeredgewidth=2)
-        name += " (above the roof)"
+        name += " (above its roof)"
     if name:                            # slanted into the room under the slope, where neighbours do not collide
         ax.annotate(name, (x, y), (5, -5), textcoords="offset points", fontsize=9, zorder=6,
                     rotation=-30, rotation_mode="anchor", ha="left", va="top")
@@ -112,7 +116,7 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=
     sizes:   one number for each run, on the horizontal axis
     value:   "bytes_per_s", "flop_per_s" or "seconds"
     roof:    draws what the roofline predicts for each run's work
-    marks:   ((size, text), ..): vertical lines, such as the capacity of a cache
+    marks:   ((size, text), ..): vertical lines, such as the capacity of a cache; a size of ... is left out
     Returns: the Matplotlib Axes; pass it as `ax` to add a second sweep
     """
     titles = {"bytes_per_s": ("bandwidth [B/s]", "B/s"), "flop_per_s": ("arithmetic rate [FLOP/s]", "FLOP/s"),
@@ -136,7 +140,7 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=
                  "seconds": lambda w, t: t}[value]
         predicted = [scale(run.work, roof.seconds(run.work, run.cold)) for run in runs]
         ax.plot(sizes, predicted, "--", color=color, linewidth=1.2)
-    for size, text in marks if first else ():
+    for size, text in [mark for mark in marks if mark[0] is not ...] if first else ():
         ax.axvline(size, color="grey", linewidth=0.8)
         ax.annotate(text, (size, 1), (2, -10), xycoords=("data", "axes fraction"), textcoords="offset points",
                     color="grey", fontsize=8)

@@ -28,6 +28,8 @@ def measure_cpu(device, tell):
     """
     import numba
 
+    if numba.config.DISABLE_JIT:
+        raise MeasureError("NUMBA_DISABLE_JIT is set, so the kernels would run in plain Python for hours: unset it.")
     start, mark, before = time.perf_counter(), load_mark(), numba.get_num_threads()
     threads = min(device.cores, numba.config.NUMBA_NUM_THREADS)
     fma, gemm = {}, {}

@@ -9,7 +9,8 @@ import math
 import operator
 from dataclasses import dataclass, field
 
-from .units import itemsize, nearest, quantity
+from .traced import Traced
+from .units import itemsize, quantity
 from .work import Work
 
 
@@ -59,6 +60,9 @@ class _Number:
     def __neg__(self):
         return _Number(-self.value, self.tally)            # a sign costs nothing
 
+    def __bool__(self):
+        return bool(self.value)
+
     def __float__(self):
         raise TypeError("a counted number has no plain value: use x.exp() and x.sqrt() instead of the math module.")
 
@@ -80,7 +84,7 @@ def _comparison(name):                                      # max and min compar
 
 for _name in ("add", "sub", "mul", "truediv"):
     _arithmetic(_name)
-for _name in ("lt", "gt", "le", "ge"):
+for _name in ("lt", "gt", "le", "ge", "eq", "ne"):
     _comparison(_name)
 
 
@@ -95,8 +99,15 @@ class _Grid:
     def __len__(self):
         return self.shape[0]
 
+    def __iter__(self):
+        if len(self.shape) > 1:
+            raise TypeError("a counted array has no rows of its own: index each element, A[i, j].")
+        return (self[i] for i in range(len(self)))
+
     def _place(self, index):
         index = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(i, int) and not isinstance(i, bool) for i in index):
+            raise IndexError(f"[{', '.join(map(str, index))}] is no element: index with whole numbers.")
         if len(index) != len(self.shape) or not all(0 <= i < size for i, size in zip(index, self.shape)):
             raise IndexError(f"[{', '.join(map(str, index))}] is outside an array of shape {self.shape}.")
         return index
@@ -134,7 +145,10 @@ def count(loop, dtype="float32", **shapes):
 
 
 def _shape(shape):
-    return tuple(quantity("size", size, 1, whole=True) for size in (shape if isinstance(shape, tuple) else (shape,)))
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if not sizes:
+        raise ValueError("a shape needs at least one size: give A=(2, 3), or a=5 for a vector.")
+    return tuple(quantity("size", size, 1, whole=True) for size in sizes)
 
 
 def _total(flops, steps, rewritten, launches, dtype, name):
@@ -144,109 +158,17 @@ def _total(flops, steps, rewritten, launches, dtype, name):
 
 # ---- NumPy code, pass by pass ------------------------------------------------------------------------------------
 
-_VIEWS = {"reshape", "transpose", "squeeze", "ravel", "swapaxes", "broadcast_to", "expand_dims"}     # move nothing
-_REDUCTIONS = {"sum", "prod", "max", "min", "mean"}         # one FLOP an element; a mean divides each result once
-_MOVES = {"copy", "positive", "astype"}                     # move bytes, compute nothing
-_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
-              "matmul": "matmul", "neg": "negative", "gt": "greater", "lt": "less", "ge": "greater_equal"}
-
-
-class _Traced:
-    """An array that writes down each NumPy call made with it, and the bytes that the call reads and writes."""
-
-    def __init__(self, array, log):
-        self._array, self._log = array, log
-
-    shape, dtype, size, ndim = (property(lambda self, name=name: getattr(self._array, name))
-                                for name in ("shape", "dtype", "size", "ndim"))
-    T = property(lambda self: _Traced(self._array.T, self._log))
-
-    def __getitem__(self, index):
-        return _Traced(self._array[index], self._log)       # a slice is a view: it moves nothing until it is used
-
-    def __setitem__(self, index, value):
-        place = self._array[index]
-        self._array[index] = _bare(value)
-        self._note("store", 0, (value,), place)
-
-    def __array__(self, *args, **kwargs):
-        raise TypeError("this call reads the traced array unseen: use NumPy's elementwise functions and reductions.")
-
-    def __getattr__(self, name):
-        if name not in _VIEWS | _REDUCTIONS | _MOVES:
-            raise AttributeError(nearest(name, _VIEWS | _REDUCTIONS | _MOVES, "method of a traced array"))
-        return lambda *args, **kwargs: self._record(name, getattr(self._array, name), args, kwargs, (self, *args))
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
-        return self._record(name, getattr(ufunc, method), inputs, kwargs, inputs)
-
-    def __array_function__(self, function, types, args, kwargs):
-        if function.__name__ not in _VIEWS | _REDUCTIONS | _MOVES:
-            raise TypeError(f"np.{function.__name__} makes passes of its own: write it out, step by step.")
-        return self._record(function.__name__, function, args, kwargs, args)
-
-    def _record(self, name, call, args, kwargs, inputs):
-        """Make the call on the bare arrays, write it down, and wrap the result."""
-        out = kwargs.pop("out", None)
-        if out is not None:
-            kwargs["out"] = tuple(map(_bare, out)) if isinstance(out, tuple) else _bare(out)
-        result = call(*map(_bare, args), **kwargs)
-        if name not in _VIEWS:
-            self._note(name, _flops(name, inputs, result), inputs, result)
-        if out is not None:
-            return out[0] if isinstance(out, tuple) else out
-        return _Traced(result, self._log) if hasattr(result, "nbytes") else result
-
-    def _note(self, name, flops, inputs, result):
-        seen = {(x._array.__array_interface__["data"][0], x.shape, x._array.strides): x._array.nbytes
-                for x in inputs if isinstance(x, _Traced)}   # x * x reads x once
-        target = result.__array_interface__["data"][0] if hasattr(result, "shape") else None
-        again = result.nbytes if any(key[0] == target for key in seen) else 0
-        self._log.append((name, flops, sum(seen.values()), getattr(result, "nbytes", 0), again))
-
-
-def _bare(x):
-    return x._array if isinstance(x, _Traced) else x
-
-
-def _flops(name, inputs, result):
-    size = max(getattr(x, "size", 1) for x in (*inputs, result))
-    if name in _MOVES:
-        return 0
-    if name == "matmul":
-        return 2 * getattr(result, "size", 1) * inputs[0].shape[-1]
-    return size + (getattr(result, "size", 1) if name == "mean" else 0)
-
-
-def _operator(name, ufunc):
-    act = getattr(operator, name)
-
-    def forward(x, *other):
-        return x._record(ufunc, act, (x, *other), {}, (x, *other))
-
-    setattr(_Traced, f"__{name}__", forward)
-    setattr(_Traced, f"__r{name}__", lambda x, other: x._record(ufunc, act, (other, x), {}, (other, x)))
-    if hasattr(operator, "i" + name):
-        in_place = getattr(operator, "i" + name)
-        setattr(_Traced, f"__i{name}__",
-                lambda x, other: (x._record(ufunc, in_place, (x, other), {}, (x, other)), x)[1])
-
-
-for _name, _ufunc in _OPERATORS.items():
-    _operator(_name, _ufunc)
-
-
 def passes(function, *arrays):
     """FLOPs and bytes of NumPy code, library call by library call, counted while it runs on `arrays`.
 
     FLOPs:   one an element for each elementwise call and each reduction, 2 m n k for a product; no FLOP for a copy
     Bytes:   a call reads each of its arrays once and writes its result once; views and slices move nothing
-    Errors:  TypeError for a call that makes hidden passes (np.var, np.linalg.norm): write it out
+    Errors:  TypeError for a call that is not counted (np.var makes several passes): write it out
     """
     log = []
-    function(*(_Traced(array, log) if hasattr(array, "strides") else array for array in arrays))
     dtype = next((str(array.dtype) for array in arrays if hasattr(array, "strides")), "float32")
+    itemsize(dtype)
+    function(*(Traced(array, log) if hasattr(array, "strides") else array for array in arrays))
     work = _total(sum(step[1] for step in log), log, sum(step[4] for step in log), len(log), dtype,
                   getattr(function, "__name__", "code"))
     return Count(work, tuple(step[:4] for step in log))

@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from dataclasses import dataclass
 
 from .units import si
@@ -9,7 +10,14 @@ from .work import Work
 
 ABOVE, NOISY, MARGIN = 1.05, 0.25, 0.2                     # the bands of the verdict
 BELOW, BELOW_LATENCY = 0.6, 0.5                            # a fixed cost is known within a factor of two only
-HEAD = ("operation", "AI", "memory", "compute", "latency", "predicted", "measured", "spread", "efficiency", "verdict")
+ADVICE = {                                                 # a part of a verdict: what to look for
+    "ABOVE": "ABOVE ITS ROOF is an error to explain: wrong bytes, dtype or cache level, a clock that stopped early, "
+             "or a roof measured in a slow moment (rk.sustained(fresh=True) measures it again).",
+    "slower": "Slower than the bound allows: look for more passes than counted, copies, one core, Python.",
+    "inconclusive": "Inconclusive: the samples differ too much; measure again on a quiet machine.",
+}
+HEAD = ("operation", "FLOP/B", "memory", "compute", "latency", "predicted", "measured", "spread", "efficiency",
+        "verdict")
 
 
 def attained(roof, run):
@@ -28,11 +36,11 @@ def verdict(roof, run):
     efficiency = attained(roof, run)
     bound = label(roof, run.work, run.cold)
     if run.spread > NOISY:
-        return f"inconclusive: the samples differ too much ({bound} predicted)"
+        return "inconclusive"
     if efficiency > ABOVE:
-        return "ABOVE ITS ROOF: wrong bytes, dtype or cache level, a clock stopped early, or a roof measured in a slow moment"
+        return "ABOVE ITS ROOF"
     if efficiency < (BELOW_LATENCY if bound == "latency-bound" else BELOW):
-        return f"{1 / efficiency:.1f}x slower than {bound} allows: more passes, copies, one core, or Python"
+        return f"{bound}, {1 / efficiency:.1f}x slower"
     return bound
 
 
@@ -49,21 +57,26 @@ class Scorecard:
         for run in self.runs:
             measured = not isinstance(run, Work)
             work, cold = (run.work, run.cold) if measured else (run, True)
-            yield (run.name or work.name, si(work.intensity, "FLOP/B"),
+            yield (run.name or work.name or "run", si(work.intensity, "FLOP/B").split()[0],
                    *(si(t, "s") for t in self.roof.times(work, cold)), si(self.roof.seconds(work, cold), "s"),
                    *((si(run.seconds, "s"), f"{100 * run.spread:.0f} %", f"{attained(self.roof, run):.2f}",
                       verdict(self.roof, run)) if measured else ("", "", "", label(self.roof, work, cold))))
 
     def notes(self):
-        """The guess against the fastest run, and each warning that the clock gave, as sentences."""
-        timed = [run for run in self.runs if not isinstance(run, Work)]
+        """The guess against the fastest run, what to look for, and the clock's warnings, as sentences."""
+        timed = {run.name or run.work.name or "run": run for run in self.runs if not isinstance(run, Work)}
         if isinstance(self.guess, str) and timed:
-            best = max(timed, key=lambda run: run.flop_per_s)
-            name = best.name or best.work.name
-            yield (f"Your guess, {self.guess}, " + ("holds: " if self.guess == name else "does not hold: ")
-                   + f"{name} reaches the most FLOP/s, {si(best.flop_per_s, 'FLOP/s')}.")
-        for run in timed:
-            yield from (f"{run.name or run.work.name}: {warning}" for warning in run.warnings)
+            best = max(timed, key=lambda name: timed[name].flop_per_s)
+            said = "holds" if self.guess == best else "does not hold" if self.guess in timed else "is not in the table"
+            yield (f"Your guess, {self.guess}, {said}: {best} reaches the most FLOP/s, "
+                   f"{si(timed[best].flop_per_s, 'FLOP/s')}.")
+        verdicts = " ".join(row[-1] for row in self.rows())
+        yield from (advice for part, advice in ADVICE.items() if part in verdicts)
+        alike = {}                                          # one line for warnings that differ in a number only
+        for name, run in timed.items():
+            for warning in run.warnings:
+                alike.setdefault(re.sub(r"[\d.]+", "", warning), (warning, []))[1].append(name)
+        yield from (f"{', '.join(names)}: {warning}" for warning, names in alike.values())
 
     def __repr__(self):
         table = [HEAD, *self.rows()]

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from .units import itemsize, quantity, si
+from .work import UNITS, Work
 
 
 class Times(NamedTuple):
@@ -13,6 +14,9 @@ class Times(NamedTuple):
     memory: float
     compute: float
     latency: float
+
+    def __repr__(self):
+        return ", ".join(f"{name} {si(seconds, 's')}" for name, seconds in zip(self._fields, self))
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Roofline:
         itemsize(self.dtype)
         for field in ("peak", "bandwidth", "vector_peak", "overhead", "link"):
             value = getattr(self, field)
-            if value is not None:
+            if value is not None or field not in ("vector_peak", "link"):
                 quantity(field, value)
             if value == 0 and field != "overhead":
                 raise ValueError(f"{field} is 0, but a machine without it bounds nothing: give its rate.")
@@ -60,6 +64,8 @@ class Roofline:
 
     def rate(self, unit="matrix"):
         """Peak of a unit [FLOP/s]."""
+        if unit not in UNITS:
+            raise ValueError(f"unit is {unit!r}, but it must be 'matrix' or 'vector'.")
         return self.vector_peak if unit == "vector" and self.vector_peak else self.peak
 
     def attainable(self, intensity, unit="matrix"):
@@ -92,12 +98,17 @@ class Roofline:
     def times(self, work, cold=True):
         """The three times of `work` here: traffic / bandwidth, FLOPs / peak of its unit, launches x overhead [s]."""
         return Times(self.traffic(work) / self.bandwidth_for(work, cold) if work.nbytes else 0.0,
-                     work.flops / self.rate(work.unit), work.launches * self.overhead)
+                     max(work.on(unit) / self.rate(unit) for unit in UNITS), work.launches * self.overhead)
 
     def seconds(self, work, cold=True):
         """Predicted time [s]: max(memory, compute) + latency. Memory and arithmetic overlap, launches do not."""
         memory, compute, latency = self.times(work, cold)
         return max(memory, compute) + latency
+
+    def slowest(self):
+        """Bandwidth as counted, in the least favourable of three mixes: read; read and write anew; in place [B/s]."""
+        works = Work(0, 6), Work(0, 6, written=2), Work(0, 6, written=3, rewritten=3)
+        return min(work.nbytes / self.times(work).memory for work in works)
 
     def bound(self, work, margin=0.0, cold=True):
         """The largest of the three times by name: 'memory', 'compute' or 'latency'.

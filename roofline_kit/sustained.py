@@ -6,6 +6,7 @@ slower. So bandwidths are measured in several rounds, spread over the whole run,
 kept, whole because its mixes are compared with one another. If rounds differ much, the card says so.
 """
 
+import math
 import platform
 from datetime import datetime
 
@@ -69,11 +70,14 @@ def _points(device, tell):
 
 def _kept(device):
     """The card on disk, unless it is doubtful and a better one may be had by now."""
-    found = cards.load(device.uid)
-    if found and doubtful(found):
-        age = datetime.now().astimezone() - datetime.fromisoformat(found.data["date"])
-        return found if age.total_seconds() < BELIEVED else None
-    return found
+    found = cards.load(device.uid, lambda card: _age(card) >= -BELIEVED and all(
+        roofline(card, dtype).ridge < math.inf for dtype in DTYPES[device.kind]))
+    return found if found and (not doubtful(found) or _age(found) < BELIEVED) else None
+
+
+def _age(card):
+    """Seconds since it was measured [s]."""
+    return (datetime.now().astimezone() - datetime.fromisoformat(card.data["date"])).total_seconds()
 
 
 def doubtful(card):
@@ -159,6 +163,11 @@ def warnings(found, device):
         for dtype, noise in ((dtype, best(points)["spread"]) for dtype, points in roofs.items()):
             if noise > UNSTEADY:
                 yield f"{dtype} {what} spread over {100 * noise:.0f} % of their median: {INCONCLUSIVE}."
+    vector = {dtype: best(points)["rate"] for dtype, points in found["fma"].items()}
+    ratio = vector["float32"] / vector["float64"]
+    if device.kind == "cpu" and not 1.5 < ratio < 2.7:      # a register holds twice as many
+        yield (f"float32 multiply-adds are {ratio:.1f} times as fast as float64 ones, not twice: something else ran "
+               f"meanwhile, {INCONCLUSIVE}.")
     if found["threads"] == 1:
         yield "only one core may be used, so every roof here is that of one core."
     if found["buffer"] < 4 * device.caches.get("L3", 0):

@@ -97,7 +97,7 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
     Errors:  MeasureError, one sentence
     """
     device = device or this_device()
-    refuse(call, work, cold, clock, limit)
+    refuse(call, work, cold, clock, limit, roof)
     cold = cold or clock == "cold"
     constant = only_constant(call)
     host_bound, options, stream = [], {}, contextlib.nullcontext()
@@ -113,7 +113,7 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
             samples, warm = sample(call, cold=cold, limit=limit, device=device, **options)
     except MeasureError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = (str(error).strip().splitlines() or [""])[0]
         raise MeasureError(f"the call raised {type(error).__name__}{text and f' ({text})'}: run it once "
                            "without measure to see where.") from error
@@ -165,6 +165,8 @@ def sample(call, *, cold=False, limit=2.0, settle=SETTLE, clock=time.perf_counte
         samples.append(window(batch) / batch)
         insort(ordered, samples[-1])
         elapsed = clock() - start
+        if not elapsed > 0:
+            raise MeasureError("the clock stands still or runs backwards: clock= needs a function whose seconds grow.")
         calm = len(samples) >= LEAST[device.kind] and spread(ordered) <= SPREAD[device.kind]
         if elapsed >= limit or (calm and elapsed >= settle):
             return samples, warm

@@ -15,7 +15,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, "
 
 def nearest(name, names, what):
     """The sentence for a name that is not in `names`: it offers the nearest ones."""
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.3) or list(names)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.3) or list(names)[:6]
     return f"unknown {what} {name!r}: did you mean {' or '.join(map(repr, close))}?"
 
 
@@ -24,19 +24,23 @@ def itemsize(dtype):
 
     Errors:  ValueError that offers the nearest names when the dtype is unknown
     """
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise ValueError(nearest(dtype, DTYPES, "dtype"))
     return DTYPES[dtype]
 
 
 def quantity(name, value, least=0.0, whole=False):
-    """`value` if it is a finite number of at least `least`, else a ValueError that names it."""
+    """`value` if it is a finite number of at least `least`, else a ValueError that names it.
+
+    whole:   as a Python int, since the products of sizes overflow in NumPy's
+    """
     try:
-        good = math.isfinite(value) and value >= least and (not whole or value == int(value))
+        good = not isinstance(value, bool) and math.isfinite(value) and value >= least
+        good = bool(good and (not whole or value == int(value)))
     except (TypeError, ValueError, OverflowError):
         good = False
     if good:
-        return value
+        return int(value) if whole else value
     kind = "a whole number" if whole else "a finite number"
     raise ValueError(f"{name} is {value!r}, but it must be {kind} of at least {least:g}.")
 

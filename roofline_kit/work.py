@@ -1,6 +1,7 @@
 """How much has to be done? FLOPs, bytes, launches: the same on every machine."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from .units import itemsize, quantity, si
 
@@ -18,6 +19,7 @@ class Work:
     launches:   kernels or library calls
     dtype:      of the arithmetic
     unit:       "matrix" (GEMM, convolution, attention products) or "vector" (the rest)
+    aside:      of `flops`, what the other unit does: 0 until works of both units are added [FLOP]
     Errors:     ValueError for a negative, NaN or infinite count, an unknown dtype or unit
     """
 
@@ -29,13 +31,16 @@ class Work:
     dtype: str = "float32"
     unit: str = "vector"
     name: str = ""
+    aside: float = 0
 
     def __post_init__(self):
         itemsize(self.dtype)
         if self.unit not in UNITS:
             raise ValueError(f"unit is {self.unit!r}, but it must be 'matrix' or 'vector'.")
-        for field in ("flops", "nbytes", "written", "rewritten", "launches"):
+        for field in ("flops", "nbytes", "written", "rewritten", "launches", "aside"):
             quantity(field, getattr(self, field))
+        if self.aside > self.flops:
+            raise ValueError(f"aside is a part of flops, but {self.aside} is more than {self.flops}.")
         if not self.rewritten <= self.written <= self.nbytes:
             raise ValueError("written must lie between rewritten and nbytes: "
                              f"{self.rewritten} <= {self.written} <= {self.nbytes} does not hold.")
@@ -47,19 +52,25 @@ class Work:
             return float("inf") if self.flops else 0.0
         return self.flops / self.nbytes
 
+    def on(self, unit):
+        """FLOPs that this unit does [FLOP]."""
+        return self.flops - self.aside if unit == self.unit else self.aside
+
     def named(self, name):
         """The same work under another name, for tables and figures."""
         return replace(self, name=name)
 
     def __add__(self, other):
-        """One after the other: counts add up. dtype and unit are those of the part with more FLOPs."""
+        """One after the other: counts add up, those of each unit by themselves; dtype: of the part with more FLOPs."""
         if not isinstance(other, Work):
             return NotImplemented
         larger = self if self.flops >= other.flops else other
         name = " + ".join(part.name for part in (self, other) if part.name)
         totals = {field: getattr(self, field) + getattr(other, field)
                   for field in ("flops", "nbytes", "written", "rewritten", "launches")}
-        return replace(larger, name=name, **totals)
+        by_unit = {unit: self.on(unit) + other.on(unit) for unit in UNITS}
+        unit = larger.unit if by_unit["vector"] == by_unit["matrix"] else max(by_unit, key=by_unit.get)
+        return replace(larger, name=name, unit=unit, aside=min(by_unit.values()), **totals)
 
     def __radd__(self, other):
         return self if other == 0 else NotImplemented      # so that sum(works) works
@@ -74,11 +85,14 @@ def fused(first, *rest, name=""):
 
     FLOPs:   those of all parts
     Bytes:   all, less each intermediate twice: it is neither written nor read back
-    Assumes: each part reads the result of the part before it exactly once
+    Assumes: each part reads the result of the part before it exactly once; the chain works in place if its first
+             part does
+    Errors:  ValueError where a part reads less than the part before it writes
     """
-    total = sum(rest, first)
-    saved = sum(part.written for part in (first, *rest)[:-1])
-    if 2 * saved > total.nbytes:
-        raise ValueError("these works do not form a chain: they write more than they read back.")
-    return replace(total, nbytes=total.nbytes - 2 * saved, written=total.written - saved,
-                   rewritten=min(total.rewritten, total.written - saved), launches=1, name=name or total.name)
+    parts, total = (first, *rest), sum(rest, first)
+    if any(after.nbytes - after.written < before.written for before, after in pairwise(parts)):
+        raise ValueError("these works do not form a chain: a part reads less than the part before it writes.")
+    saved = sum(part.written for part in parts[:-1])
+    written = total.written - saved
+    return replace(total, nbytes=total.nbytes - 2 * saved, written=written, rewritten=min(first.rewritten, written),
+                   launches=1, name=name or total.name)

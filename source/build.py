@@ -113,13 +113,23 @@ def lesson(path, target, check=False, run=False):
     return text_of(notebook, path)
 
 
-def worked_in(lab):
-    """Whether a lab has been run: the builder's own have no outputs and no counts."""
+def worked_in(path):
+    """Whether somebody has run or saved this notebook: Jupyter writes more metadata, a run lab has outputs.
+
+    On CI nobody works: there every difference counts.
+    """
+    if os.environ.get("CI"):
+        return False
     try:
-        cells = nbformat.read(lab, as_version=4).cells
+        notebook = nbformat.read(path, as_version=4)
     except Exception:                                      # noqa: BLE001  missing or damaged: nothing to keep
         return False
-    return any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    run = any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells)
+    return notebook.metadata != KERNEL or (run and path.parent.name != "notebooks")
+
+
+def folder_of(path):
+    return f"{path.parent.name}/{path.name}"
 
 
 def build(root, check=False, run=None):
@@ -130,12 +140,15 @@ def build(root, check=False, run=None):
         wanted.add(target)
         if data and target.exists() and target.read_bytes().replace(b"\r\n", b"\n") == data:
             return
-        if not check and target.parent.name == "labs" and worked_in(target):
-            print(f"kept labs/{target.name}: somebody has worked in it; move it away and build again.")
+        if worked_in(target):
+            print(f"{folder_of(target)} is somebody's work: " + ("it is not compared with its source." if check else
+                  "it is kept; move it away and build again for a new one."))
             return
         stale.append(target)
         if not check:
             target.parent.mkdir(exist_ok=True)
+            if target.exists() and target.parent.name == "labs":
+                target.replace(target.with_suffix(".ipynb.bak"))             # it may hold somebody's answers
             target.write_bytes(data)
 
     for path in sorted((root / "source/labs").glob("*.md")):
@@ -144,7 +157,8 @@ def build(root, check=False, run=None):
             put(root / folder / f"{path.stem}.ipynb", text_of(notebook, path))
     for path in sorted((root / "source/lessons").glob("*.md")):
         target = root / "notebooks" / f"{path.stem}.ipynb"
-        put(target, lesson(path, target, check, run is not None and path.name.startswith(run)))
+        new = None if worked_in(target) else lesson(path, target, check, run is not None and path.name.startswith(run))
+        put(target, new)
     found = [path for folder in FOLDERS for path in sorted((root / folder).glob("[0-9][0-9]_*.ipynb"))]
     orphans = [path for path in found if path not in wanted]      # may be somebody's own work: never deleted
     return stale + (orphans if check else [])

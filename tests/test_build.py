@@ -256,7 +256,12 @@ def test_a_damaged_notebook_is_out_of_step_and_built_again(course):
     assert build.build(course, check=True) == []
 
 
-def test_a_lab_that_somebody_has_worked_in_is_kept(course, capsys):
+@pytest.fixture
+def learner(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+
+
+def test_a_lab_that_somebody_has_worked_in_is_kept(course, capsys, learner):
     build.build(course)
     lab = next((course / "labs").glob("*.ipynb"))
     notebook = nbformat.read(lab, as_version=4)
@@ -264,8 +269,30 @@ def test_a_lab_that_somebody_has_worked_in_is_kept(course, capsys):
     code.source, code.execution_count = "mine = 1", 1
     nbformat.write(notebook, lab)
     mine = lab.read_bytes()
-    assert build.main([], root=course) == 0 and lab.read_bytes() == mine
-    assert f"kept labs/{lab.name}" in capsys.readouterr().out
+    assert build.main([], root=course) == 0 and build.main(["--check"], root=course) == 0
+    assert lab.read_bytes() == mine and capsys.readouterr().out.count(f"labs/{lab.name} is somebody's work") == 2
+
+
+def test_a_lesson_saved_by_jupyter_is_kept(executed, capsys, learner):
+    lesson = executed / "notebooks/98_lesson.ipynb"
+    built = lesson.read_bytes()
+    notebook = nbformat.read(lesson, as_version=4)
+    notebook.metadata.language_info.version, notebook.cells[-1].source = "3.11", "My notes."
+    nbformat.write(notebook, lesson)
+    mine = lesson.read_bytes()
+    assert build.main(["--run"], root=executed) == 0 and lesson.read_bytes() == mine
+    assert build.main(["--check"], root=executed) == 0 and "is somebody's work" in capsys.readouterr().out
+    lesson.write_bytes(built)
+
+
+def test_on_ci_nobody_works(course, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    build.build(course)
+    lab = next((course / "labs").glob("*.ipynb"))
+    notebook = nbformat.read(lab, as_version=4)
+    notebook.metadata.language_info.version = "3.11"
+    nbformat.write(notebook, lab)
+    assert build.build(course, check=True) == [lab]
 
 
 def test_a_notebook_of_somebody_is_never_deleted(course):

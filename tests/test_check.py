@@ -47,7 +47,7 @@ def test_an_unanswered_exercise_fails_there_but_an_inconclusive_one_does_not(mon
     monkeypatch.setenv("ROOFLINE_KIT_STRICT", "1")
     with pytest.raises(checks.Unsolved, match="not answered yet"):
         checks.check("99.2", ...)
-    checks.check("99.4", run_of(dot(2**22), cold=True, spread=0.5), n=2**22, roof=CPU)
+    checks.check("99.4", run_of(dot(2**22), cold=True, samples=(1.0,)), n=2**22, roof=CPU)
     assert "inconclusive" in capsys.readouterr().out
 
 

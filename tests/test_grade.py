@@ -55,6 +55,24 @@ def test_a_wrong_answer_and_a_cell_that_fails_are_a_sentence_each(lab):
     assert lines[1].endswith("NameError: name 'oops' is not defined")
 
 
+def test_a_check_whose_verdict_is_hidden_is_no_pass(lab):
+    hidden = "try:\n    rk.check('99.1', 0)\nexcept Exception:\n    pass"
+    code, lines = command(lab(build.solved, check_99_1=hidden))
+    assert code == 1 and lines[0].startswith("99.1  no verdict")
+
+
+def test_what_a_learners_function_prints_does_not_hide_the_verdict(lab):
+    noisy = "def moved(m, n, k, b):\n    print('hey')\n    return b * (m * k + k * n + m * n)"
+    assert command(lab(build.solved, exercise_99_1=noisy)) == (0, ["99.1  passed", "99.2  passed"])
+
+
+def test_an_exercise_of_the_table_without_its_check_cell_fails(tmp_path):
+    cell = nbformat.v4.new_code_cell("import roofline_kit as rk\nrk.check('04.2', 1)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "part.ipynb")
+    code, lines = command(tmp_path / "part.ipynb")
+    assert code == 1 and "04.1  its check cell is missing" in lines
+
+
 def test_a_lab_is_found_by_number_name_or_path(lab, tmp_path):
     path = lab()
     assert all(grade.find(name, tmp_path) == path for name in ("99", "99_fixture", str(path)))

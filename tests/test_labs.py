@@ -5,11 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from unittest import mock
 
 import build
 import nbformat
 import pytest
-from conftest import CPU, GPU, ROOT, answer_from, known_for
+from conftest import CPU, GPU, ROOT, answer_from, known_for, run_of
 from nbclient import NotebookClient
 
 from roofline_kit import exercises
@@ -27,7 +28,9 @@ every_roof = pytest.mark.parametrize("roof", [CPU, GPU], ids=["cpu", "gpu"])
 
 
 def verdict(name, answer, roof):
-    return check.judge(TABLES[name], answer, 7, known_for(TABLES[name], roof))
+    """The verdict where a kernel's speed is left out: each comes near to its roof."""
+    with mock.patch("roofline_kit.exercises.arrays.measure", lambda call, work, **_: run_of(work, roof)):
+        return check.judge(TABLES[name], answer, 7, known_for(TABLES[name], roof))
 
 
 def tags(stem, kind):

@@ -10,7 +10,7 @@ import pytest
 
 KIT = Path(__file__).parents[1] / "roofline_kit"
 LAYERS = {  # in reading order: a module imports only modules that stand before it
-    "count": ("units", "work", "ops", "referee"),
+    "count": ("units", "work", "ops", "traced", "referee"),
     "bound": ("roofline", "datasheets"),
     "machine": ("host", "kernels", "device", "doubts", "timing", "cards", "protocol", "protocol_gpu", "sustained",
                 "doctor"),

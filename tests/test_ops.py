@@ -163,6 +163,12 @@ def test_a_size_that_cannot_be_is_refused_by_name(bad):
             call()
 
 
+def test_numpys_sizes_do_not_overflow():
+    big = np.int32(46341)
+    assert ops.gemm(big, big, np.int32(2)) == ops.gemm(46341, 46341, 2)
+    assert ops.dot(np.uint8(200)).flops == 400 and type(ops.layernorm(big, big).flops) is int
+
+
 def test_an_unknown_dtype_is_refused_by_every_operation():
     for call in (lambda: ops.gemm(2, 2, 2, "fp16"), lambda: ops.axpy(2, "fp16"), lambda: ops.softmax(2, 2, "fp16")):
         with pytest.raises(ValueError, match="unknown dtype"):

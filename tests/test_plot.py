@@ -68,7 +68,7 @@ def test_operations_differ_in_the_shape_of_their_marks():
 
 def test_a_point_above_the_roof_is_ringed_and_says_so():
     ax = plot(HERE, runs=[run(DOT, 0.008 / 1.06)])
-    assert "dot (above the roof)" in texts(ax) and len(markers(ax)) == 3
+    assert "dot (above its roof)" in texts(ax) and len(markers(ax)) == 3
     assert not any("above" in text for text in texts(plot(HERE, runs=[run(DOT, 0.008 / 1.04)])))
 
 
@@ -101,6 +101,16 @@ def test_a_sweep_shows_each_run_its_prediction_and_the_marks():
     ax = plot_sweep(sizes, runs, value="seconds", roof=HERE, marks=[(50, "L1")])
     assert list(ax.lines[0].get_ydata()) == [1e-6, 2e-6] and "L1" in texts(ax)
     assert any(line.get_linestyle() == "--" for line in ax.lines) and "[s]" in ax.get_ylabel()
+
+
+def test_a_guess_that_was_not_made_leaves_no_mark():
+    ax = plot_sweep([10, 30], [run(dot(10), 1e-6)] * 2, marks=[(..., "your guess"), (20, "L1")])
+    assert "your guess" not in texts(ax) and "L1" in texts(ax)
+
+
+def test_the_mixes_of_reads_and_writes_are_a_band_below_the_slope():
+    mixed = Roofline(100e9, 30e9, mixes=((0, 20e9, "read"), (0.5, 30e9, "scale")), write_allocate=True)
+    assert len(plot(mixed).collections) == 1 and len(plot(HERE).collections) == 0
 
 
 def test_a_second_sweep_on_the_same_axes_has_another_colour():

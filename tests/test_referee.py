@@ -92,13 +92,80 @@ def test_reductions_by_function_and_by_method_count_alike():
         assert (passes(call, X).flops, passes(call, X).nbytes) == (12, 60)
 
 
+G = np.ones((3, 4), dtype="float32")
+
+
+@pytest.mark.parametrize(("code", "flops", "read", "written"), [
+    (lambda a: a + G, 12, 96, 48),                           # an array from outside is read as well
+    (lambda a: np.broadcast_to(a[0], (3, 4)) + a, 12, 16 + 48, 48),
+    (lambda a: a[[0, 2]], 0, 32, 32),                        # fancy indexing copies
+    (lambda a: a[a > 5], 12, 48 + 24 + 12, 12 + 24),         # 6 elements, and a mask of one byte each
+    (lambda a: a.T.reshape(-1), 0, 48, 48),
+    (lambda a: a.reshape(4, 3)[1:].T, 0, 0, 0),
+    (lambda a: a == G, 12, 96, 12),
+    (lambda a: np.modf(a)[0] * 2, 24 + 12, 96, 96 + 48),
+    (lambda a: a[0] @ a[1], 8, 32, 4), (lambda a: np.dot(a, a.T), 72, 96, 36),
+    (lambda a: np.where(a > 1, a, 0), 24, 48 + 60, 12 + 48),
+    (lambda a: np.concatenate([a, a + 1]), 12, 48 + 96, 48 + 96),
+    (lambda a: a[:0] + 1, 0, 0, 0),
+])
+def test_the_count_is_that_of_a_hand(code, flops, read, written):
+    seen = passes(code, X)
+    assert (seen.flops, seen.nbytes - seen.work.written, seen.work.written) == (flops, read, written)
+
+
+def test_a_slice_changed_in_place_is_one_pass():
+    def change(a):
+        a[1:] += 1
+    seen = passes(change, X.copy())
+    assert (seen.nbytes, seen.work.rewritten, seen.work.launches) == (64, 32, 1)
+
+
+def test_a_branch_on_a_traced_value_goes_the_true_way():
+    def halve(a):
+        while a.sum() > 1:                                   # 12, 6, 3, 1.5, 0.75
+            a = a * 0.5
+    assert [name for name, *_ in passes(halve, G).steps].count("multiply") == 4
+
+
+def test_a_dtype_that_has_no_rate_is_refused_before_the_code_runs():
+    with pytest.raises(ValueError, match="unknown dtype 'int64'"):
+        passes(lambda a: 1 / 0, np.arange(3))
+
+
+def test_iterating_over_a_vector_counts_and_over_rows_is_refused():
+    assert count(lambda a: sum(a), a=3).flops == 3
+    with pytest.raises(TypeError, match="index each element"):
+        count(lambda A: [row for row in A], A=(2, 3))
+
+
+@pytest.mark.parametrize("index", [0.5, True, "0"])
+def test_an_index_that_is_no_whole_number_is_refused(index):
+    with pytest.raises(IndexError, match="whole numbers"):
+        count(lambda a: a[index], a=2)
+
+
+def test_a_shape_may_be_a_list_and_not_be_empty():
+    assert count(lambda A: A[1, 2], A=[2, 3]).nbytes == 4
+    with pytest.raises(ValueError, match="at least one size"):
+        count(lambda A: None, A=())
+
+
+def test_numbers_compare_by_value():
+    def ends(a):
+        while a[0] != 0:
+            a[0] = 0.0
+    assert count(ends, a=1).flops == 2
+
+
 def test_the_results_are_numpys_own():
     seen = {}
     passes(lambda a: seen.update(y=np.exp(a - a.max())._array), X)
     assert np.array_equal(seen["y"], np.exp(X - X.max()))
 
 
-@pytest.mark.parametrize("call", [np.var, np.linalg.norm, np.array, lambda a: a.std()])
+@pytest.mark.parametrize("call", [np.var, np.linalg.norm, np.array, lambda a: a.std(),
+                                  lambda a: np.add.at(a, [0], 1)])
 def test_calls_with_hidden_passes_are_refused(call):
     with pytest.raises((TypeError, AttributeError)):
         passes(call, X)

@@ -40,14 +40,14 @@ def test_faster_than_the_roof_is_an_alarm():
 
 
 def test_far_below_the_roof_says_how_far_and_where_to_look():
-    assert row(DOT, 0.016)["verdict"].startswith("2.0x slower than memory-bound allows")
+    assert row(DOT, 0.016)["verdict"].startswith("memory-bound, 2.0x slower")
     assert row(DOT, 0.013)["verdict"] == "memory-bound"
 
 
 def test_a_fixed_cost_is_known_within_a_factor_of_two():
     slow = Roofline(100e9, 10e9, overhead=1e-6)
     verdicts = [next(scorecard(slow, run(dot(8), seconds)).rows())[-1] for seconds in (1.9e-6, 2.1e-6)]
-    assert verdicts[0] == "latency-bound" and verdicts[1].startswith("2.1x slower than latency-bound")
+    assert verdicts[0] == "latency-bound" and verdicts[1] == "latency-bound, 2.1x slower"
 
 
 def test_a_wide_spread_is_inconclusive_whatever_the_median_says():
@@ -74,7 +74,19 @@ def test_the_guess_is_held_against_the_fastest_run():
     runs = [run(DOT, 0.01), run(GEMM, 0.03)]
     assert "Your guess, dot, does not hold: gemm" in repr(scorecard(HERE, runs, guess="dot"))
     assert "Your guess, gemm, holds" in repr(scorecard(HERE, runs, guess="gemm"))
+    assert "Your guess, Gemm, is not in the table" in repr(scorecard(HERE, runs, guess="Gemm"))
     assert "guess" not in repr(scorecard(HERE, runs, guess=...))
+
+
+def test_what_to_look_for_is_said_once_and_only_where_it_applies():
+    text = repr(scorecard(HERE, [run(DOT, 0.016), run(DOT.named("other"), 0.017)]))
+    assert text.count("look for more passes") == 1 and "error to explain" not in text
+    assert "fresh=True" in repr(scorecard(HERE, run(DOT, 0.007)))
+
+
+def test_warnings_that_differ_in_a_number_only_share_a_line():
+    runs = [run(DOT, 0.01, warnings=("used 31 % of it",)), run(GEMM, 0.03, warnings=("used 45.5 % of it",))]
+    assert "dot, gemm: used 31 % of it" in repr(scorecard(HERE, runs)).splitlines()
 
 
 def test_the_clocks_warnings_are_shown_with_the_name_of_the_run():

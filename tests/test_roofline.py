@@ -25,7 +25,7 @@ def test_seconds_is_the_larger_of_memory_and_compute_plus_the_launches():
 
 
 def test_adding_work_is_never_faster():
-    works = [gemm(64, 64, 64), dot(1000), elementwise(10), layernorm(8, 8)]
+    works = [gemm(64, 64, 64), dot(1000), elementwise(10), layernorm(8, 8), elementwise(500_000), Work(5e5, 0)]
     for first in works:
         for second in works:
             assert CHIP.seconds(first + second) >= max(CHIP.seconds(first), CHIP.seconds(second))
@@ -33,6 +33,11 @@ def test_adding_work_is_never_faster():
 
 def test_the_unit_of_the_work_chooses_the_peak():
     assert CHIP.times(Work(1e9, 0, unit="vector")).compute == 2 * CHIP.times(Work(1e9, 0, unit="matrix")).compute
+
+
+def test_an_unknown_unit_is_refused():
+    with pytest.raises(ValueError, match="unit is 'tensor'"):
+        CHIP.attainable(1, "tensor")
 
 
 def test_an_unknown_vector_peak_falls_back_to_the_peak():
@@ -57,6 +62,14 @@ def test_a_mix_between_two_measured_ones_takes_a_time_between_theirs():
     assert CPU.bandwidth_for(dot(100)) == 20e9
     assert CPU.bandwidth_for(elementwise(100, 1, in_place=True)) == 30e9
     assert 20e9 < CPU.bandwidth_for(axpy(100)) < 30e9
+
+
+def test_the_slowest_mix_is_that_of_three_and_all_there_is_without_mixes():
+    assert CPU.slowest() == pytest.approx(CPU.bandwidth_for(elementwise(100)) * 3 / 4) and CHIP.slowest() == 10e9
+
+
+def test_times_read_in_one_line():
+    assert repr(CHIP.times(Work(100e9, 20e9, launches=3))) == "memory 2 s, compute 2 s, latency 3 us"
 
 
 def test_a_mix_outside_the_measured_ones_takes_the_nearest():

@@ -140,7 +140,7 @@ def test_a_machine_without_a_fast_cache_shows_none():
 
 
 def told(**changed):
-    return " ".join(warnings(points(**changed), SimpleNamespace(caches={"L3": 32 * MiB})))
+    return " ".join(warnings(points(**changed), SimpleNamespace(kind="cpu", caches={"L3": 32 * MiB})))
 
 
 def test_a_quiet_machine_raises_no_doubt():
@@ -161,8 +161,13 @@ def test_rounds_that_differ_are_reported():
 
 
 def test_a_noisy_roof_is_inconclusive():
-    noisy = {"float32": [{"rate": 1e9, "spread": 0.4}]}
+    noisy = points()["fma"] | {"float32": [{"rate": 200e9, "spread": 0.4}]}
     assert "float32 multiply-adds spread over 40 %" in told(fma=noisy)
+
+
+def test_roofs_that_contradict_each_other_are_inconclusive():
+    fma = points()["fma"] | {"float64": [{"rate": 50e9, "spread": 0.0}]}
+    assert "4.0 times as fast as float64" in told(fma=fma) and INCONCLUSIVE in told(fma=fma)
 
 
 def test_one_core_is_said():
@@ -195,6 +200,17 @@ def test_a_doubtful_card_is_used_for_a_while_and_then_measured_again(measured, m
         monkeypatch.setattr(home, "BELIEVED", home.BELIEVED - age)
         card(device=CPU)
         assert len(measured) == times
+
+
+@pytest.mark.parametrize("damage", [
+    {"bandwidth": 0}, {"bandwidth": float("nan")}, {"peak": {}}, {"mixes": {"read": {}}}, {"overhead": None},
+    {"date": "yesterday"}, {"date": "2099-01-01T00:00:00+00:00"}, {"warnings": [5]}, {"levels": 3}])
+def test_a_card_whose_numbers_make_no_sense_is_measured_again(measured, capsys, damage):
+    kept_at = cards.folder() / f"{card(device=CPU).data['device']['uid']}.json"
+    kept_at.write_text(json.dumps(json.loads(kept_at.read_text()) | damage))
+    forget()
+    card(device=CPU)
+    assert len(measured) == 2 and "damaged" in capsys.readouterr().err
 
 
 def test_fresh_measures_again(measured):

@@ -1,5 +1,6 @@
 """The logic of the clock, exact, because time itself belongs to the test."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -286,3 +287,20 @@ def test_launching_for_over_half_of_the_time_is_host_bound(launch, late):
     gpu, seen = Gpu(launch), []
     events(lambda: gpu.run(8.0), gpu_device(gpu), False, seen, 10, clock=gpu.clock)
     assert seen == [late]
+
+
+@pytest.mark.parametrize("clock", [lambda: 1.0, lambda: float("nan")])
+def test_a_clock_that_does_not_move_is_one_sentence(clock):
+    with pytest.raises(MeasureError, match="stands still"):
+        measure(lambda: None, clock=clock, limit=0.1)
+
+
+@pytest.mark.parametrize(("call", "sentence"), [(lambda: sys.exit(), "SystemExit"), (lambda: map(abs, [1]), "map")])
+def test_a_call_that_leaves_or_computes_nothing_is_one_sentence(call, sentence):
+    with pytest.raises(MeasureError, match=sentence):
+        measure(call, limit=0.1)
+
+
+def test_a_roof_that_is_none_is_one_sentence():
+    with pytest.raises(MeasureError, match="must be a Roofline"):
+        measure(lambda: None, roof="H100")

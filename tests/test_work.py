@@ -47,8 +47,19 @@ def test_fusing_never_adds_traffic_and_never_loses_arithmetic():
 
 
 def test_works_that_form_no_chain_are_refused():
-    with pytest.raises(ValueError, match="do not form a chain"):
-        fused(elementwise(1000, 0), elementwise(1, 1))
+    for parts in ((elementwise(1000, 0), elementwise(1, 1)), (elementwise(1000, 1), elementwise(8, 1))):
+        with pytest.raises(ValueError, match="do not form a chain"):
+            fused(*parts)
+
+
+def test_a_chain_works_in_place_only_where_its_first_part_does():
+    relu = elementwise(4096, 1, in_place=True)
+    assert fused(gemm(64, 64, 64), relu).rewritten == 0 and fused(relu, relu).rewritten == relu.written
+
+
+def test_the_flops_of_both_units_are_kept_apart():
+    total = gemm(8, 8, 8) + elementwise(10) + elementwise(10)
+    assert (total.unit, total.on("matrix"), total.on("vector"), total.flops) == ("matrix", 1024, 20, 1044)
 
 
 @pytest.mark.parametrize("field", ["flops", "nbytes", "written", "launches"])

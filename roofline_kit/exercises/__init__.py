@@ -39,6 +39,7 @@ class Exercise:
     cold:          measure: True (flushed before each sample), False (hot), None (either)
     work, big:     build: the Work of a call, and the larger arrays it is timed on
     out:           build: the input that the answer writes its result into; "": it returns the result
+    least:         build: share of the roof that is asked for
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Exercise:
     work: object = None
     big: object = None
     out: str = ""
+    least: float = 0.0
 
 
 class Verdict(NamedTuple):
@@ -163,7 +165,7 @@ def result_of(function, inputs):
     Errors:  Form for a wrong number of arguments or an exception; Blank where nothing comes back
     """
     names = parameters(function)
-    by_name = set(names) == set(inputs)
+    by_name = set(names) == set(inputs) and list(names) != list(inputs)
     if names and not by_name:
         try:
             inspect.signature(function).bind(*inputs.values())
@@ -174,7 +176,7 @@ def result_of(function, inputs):
         result = function(**inputs) if by_name else function(*inputs.values())
     except NotImplementedError:
         raise Blank from None
-    except Exception as problem:   # noqa: BLE001  the learner's function may raise anything
+    except (Exception, SystemExit) as problem:   # noqa: BLE001  the learner's function may raise anything
         raise Form(f"your function raised {type(problem).__name__}: {problem} {example(inputs)}.") from None
     return result
 

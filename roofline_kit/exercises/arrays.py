@@ -1,9 +1,11 @@
 """Does a kernel give the right numbers on odd shapes, and what share of the roof does it reach?"""
 
+import time
+
 import numpy as np
 
 from ..device import device as this_device
-from ..report import NOISY, attained
+from ..report import ABOVE, NOISY, attained
 from ..timing import measure
 from ..units import si
 from . import Blank, Form, Verdict, call, draw, example, result_of, time_box
@@ -11,6 +13,7 @@ from .factors import explain
 from .numbers import _what
 
 TRIALS = 4           # sets of random arrays a kernel is run on
+SLOW = 5             # s of a call on large arrays, above which it is not timed
 LIMIT = 0.5          # s that the timing at the end may take
 
 
@@ -29,7 +32,7 @@ def judge(exercise, answer, known, seed):
         _look(*pairs[-1])
     tolerance = exercise.tolerance or 1e-3
     if all(close(given, right, tolerance) for given, right, _ in pairs):
-        return Verdict("right", exercise.right + _share(exercise, answer, known, device, rng))
+        return _speed(exercise, answer, known, device, rng)
     for wrong, sentence in exercise.slips.values():
         slips = [np.asarray(call(wrong, known | _copies(arrays))) for _, _, arrays in pairs]
         if all(slip.shape == given.shape and close(given, slip, tolerance)
@@ -62,15 +65,17 @@ def _run(exercise, answer, arrays, device):
     """What the learner's function makes of these arrays, as a float64 NumPy array."""
     moved = _moved(arrays, device)
     result = result_of(answer, moved)
-    if result is None and exercise.out:
-        device.wait()
-        result = moved[exercise.out]
-        if np.array_equal(_numpy(result), arrays[exercise.out], equal_nan=True):
-            raise Form(f"nothing was written into {exercise.out}: assign to {exercise.out}[...] or pass it on as "
-                       f"out=, since {exercise.out} = ... only gives the name to another array.")
-    if result is None or result is ...:
+    if result is ... or (result is None and not exercise.out):
         raise Blank
-    return _numpy(result)
+    device.wait()
+    changed = [name for name, value in arrays.items()
+               if isinstance(value, np.ndarray) and not np.array_equal(_numpy(moved[name]), value, equal_nan=True)]
+    if set(changed) - {exercise.out}:
+        raise Form(f"your function changes its input {min(set(changed) - {exercise.out})}: work on a copy.")
+    if exercise.out and not changed:
+        raise Form(f"nothing was written into {exercise.out}: assign to {exercise.out}[...] or pass it on as out=, "
+                   f"since {exercise.out} = ... only gives the name to another array.")
+    return _numpy(moved[exercise.out] if exercise.out else result)
 
 
 def _numpy(result):
@@ -119,14 +124,33 @@ def _where(given, right, tolerance):
     return f"{len(index)} of {wrong.size} results are off, the first at {tuple(map(int, index[0]))}{hint}"
 
 
-def _share(exercise, answer, known, device, rng):
-    """The sentence on how near the kernel comes to the roof; empty where the exercise does not ask."""
+def _speed(exercise, answer, known, device, rng):
+    """The verdict on a kernel that is right on small arrays: is it on large ones, and how near to the roof?"""
     if not (exercise.work and exercise.big):
-        return ""
-    arrays = _moved(draw(exercise.big, rng), device)
-    work = call(exercise.work, arrays)
-    run = measure(lambda: result_of(answer, arrays), work=work, limit=LIMIT, device=device)
+        return Verdict("right", exercise.right)
+    arrays = {name: _rounded(value) for name, value in draw(exercise.big, rng).items()}
+    start = time.perf_counter()
+    given = _run(exercise, answer, arrays, device)
+    took, right = time.perf_counter() - start, np.asarray(call(exercise.reference, known | _copies(arrays)))
+    _look(given, right, arrays)
+    if not close(given, right, exercise.tolerance or 1e-3):
+        return Verdict("wrong", f"right on small arrays, but on large ones {_where(given, right, 1e-3)} "
+                                f"({example(arrays)}).")
+    if took > SLOW:
+        return Verdict("wrong", f"the numbers are right, but one call takes {si(took, 's')} on {example(arrays)[4:]}: "
+                                "are there loops in plain Python?")
+    work, moved = call(exercise.work, arrays), _moved(arrays, device)
+    run = measure(lambda: result_of(answer, moved), work=work, limit=LIMIT, device=device)
+    share = attained(known["roof_for"](work), run)
     if run.inconclusive or run.spread > NOISY:
-        return " How near it comes to the roof is inconclusive now: run this again on a quiet machine."
-    return (f" It takes {si(run.seconds, 's')} on {example(arrays).removeprefix('for ')}: "
-            f"{100 * attained(known['roof_for'](work), run):.0f} % of the roof here.")
+        return Verdict("right", f"{exercise.right} How near it comes to the roof is inconclusive now: run this again "
+                                "on a quiet machine.")
+    told = f"It takes {si(run.seconds, 's')} on {example(arrays)[4:]}: {100 * share:.0f} % of the roof"
+    if share > ABOVE:
+        return Verdict("unclear", f"inconclusive: the numbers are right, but nothing is faster than its roof. {told}: "
+                                  "either the roof was measured in a slow moment (rk.sustained(fresh=True) measures "
+                                  "it again), or the call does not do all the work each time.")
+    if share < exercise.least:
+        return Verdict("wrong", f"the numbers are right, but too much is moved. {told}, and {100 * exercise.least:.0f}"
+                                " % are asked: which passes over the data can be saved?")
+    return Verdict("right", f"{exercise.right} {told} here.")

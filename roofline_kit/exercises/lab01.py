@@ -92,7 +92,7 @@ EXERCISES = {
                 "its dot product with itself: square X and sum along axis 1."),
                "Divide X @ q by xp.sqrt((X * X).sum(axis=1)) * xp.sqrt(q @ q)."),
         right="That is a recommender: one user against all items. Its roof reads X once. A square or a "
-              "norm that goes through X again is one more pass, and the share below shows it.",
+              "norm that goes through X again is one more pass, and its share of the roof shows it.",
     ),
     "01.2": Exercise(
         kind="build", points=2, tolerance=2e-3,

@@ -1,5 +1,8 @@
 """Was it measured properly? Judges the method and the roof, never the time itself."""
 
+import math
+
+from ..doubts import INCONCLUSIVE
 from ..report import ABOVE, NOISY, attained
 from ..units import si
 from . import Form, Verdict, call
@@ -50,6 +53,8 @@ def _fault(exercise, run, work, known):
         bad = next(f for f in ("flops", "nbytes") if getattr(run.work, f) != getattr(work, f))
         off = explain([getattr(run.work, bad)], [getattr(work, bad)], [{}])
         return Verdict("wrong", f"the {bad} of its work are {off}.")
+    if not 0 < run.seconds < math.inf:
+        return Verdict("wrong", f"its time is {run.seconds} s, which nothing takes.")
     if not run.warm:
         return Verdict("wrong", "the first calls (compiling, page faults) are in it: let rk.measure warm up.")
     if any("random data" in warning for warning in run.warnings):
@@ -64,10 +69,6 @@ def _fault(exercise, run, work, known):
                                 "or the cache level is wrong, or the call does not do the work.")
     if len(run.samples) < LEAST:
         return Verdict("unclear", f"inconclusive: {len(run.samples)} samples are too few, raise limit=.")
-    if run.spread > NOISY or run.inconclusive:
-        why = next((text for text in run.warnings if "inconclusive" in text), f"spread {run.spread:.2f}")
-        why = why.replace(": treat this as inconclusive", "").rstrip(".")
-        return Verdict("unclear", f"inconclusive, run it again on a quiet machine ({why}).")
     if above > ABOVE:
         return Verdict("unclear", f"inconclusive: {100 * (above - 1):.0f} % above its roof; measure the roof "
                                   "again with rk.sustained(fresh=True), then the run.")
@@ -75,5 +76,9 @@ def _fault(exercise, run, work, known):
 
 
 def _told(run, roof):
+    """What the run says; a busy machine spoils the number, not the method that is asked."""
+    if run.spread > NOISY or run.inconclusive:
+        why = next((text for text in run.warnings if INCONCLUSIVE in text), f"spread {100 * run.spread:.0f} %.")
+        return f" The method is right; the number proves nothing now: {why}"
     rate = f"{si(run.work.nbytes / run.seconds, 'B/s')}, " if run.work.nbytes else ""
     return f" Yours: {si(run.seconds, 's')}, {rate}{100 * attained(roof, run):.0f} % of what the roof allows."
