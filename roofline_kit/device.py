@@ -120,9 +120,11 @@ class Device:
 def device(kind=None):
     """The device of this session: the GPU where CuPy can use one, else the CPU.
 
-    kind:    "cpu" or "gpu" to insist
+    kind:    "cpu" or "gpu" to insist; a Device is given back as it is
     Errors:  DeviceError when a GPU is insisted on and cannot be had
     """
+    if hasattr(kind, "wait"):
+        return kind
     if kind not in (None, "cpu", "gpu"):
         raise ValueError(f"there is no device {kind!r}: ask for 'cpu' or 'gpu', or leave it out.")
     found = _cpu() if kind == "cpu" else _gpu()

@@ -2,7 +2,7 @@
 
 import functools
 
-from .report import ABOVE, attained
+from .report import ABOVE, attained, needs_roof
 
 STYLE = {"figure.figsize": (7.2, 4.4), "figure.dpi": 100, "font.size": 10, "axes.spines.top": False,
          "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "lines.linewidth": 2}
@@ -85,7 +85,10 @@ def plot(*roofs, runs=(), works=(), ax=None):
     """
     if not roofs:
         raise ValueError("a roofline figure needs at least one roof: rk.plot(rk.sustained()).")
+    for roof in roofs:
+        needs_roof(roof)
     runs = (runs,) if hasattr(runs, "seconds") else tuple(runs)
+    works = (works,) if hasattr(works, "flops") else tuple(works)
     placed = [(work, None) for work in works] + [(run.work, run) for run in runs if run.work is not None]
     placed.sort(key=lambda pair: pair[0].intensity)
     if any(not 0 < work.intensity < float("inf") for work, _ in placed):
@@ -93,7 +96,7 @@ def plot(*roofs, runs=(), works=(), ax=None):
     intensities = [work.intensity for work, _ in placed] + [roof.ridge for roof in roofs]
     span = min([*intensities, 1]) / 4, max(intensities) * 6
     ax = _axes(ax, ("arithmetic intensity [FLOP/B]", None), ("arithmetic rate [FLOP/s]", "FLOP/s"))
-    colors = _colors()
+    colors = _colors() * (len(roofs) // 10 + 2)             # ten that differ, then the same again
     for roof, color in zip(roofs, colors):
         _roof(ax, roof, span, color)
     names = list(dict.fromkeys(work.name for work, _ in placed))

@@ -20,6 +20,12 @@ HEAD = ("operation", "FLOP/B", "memory", "compute", "latency", "predicted", "mea
         "verdict")
 
 
+def needs_roof(roof):
+    """Errors: ValueError for what is no roofline, such as the name of a chip."""
+    if not hasattr(roof, "times"):
+        raise ValueError(f"a Roofline is needed, not {roof!r:.60}: take rk.sustained() or rk.datasheet(name, dtype).")
+
+
 def attained(roof, run):
     """Efficiency: the roof's time over the measured one; above 1 the run was faster than its bound."""
     return roof.seconds(run.work, run.cold) / run.seconds
@@ -37,6 +43,8 @@ def verdict(roof, run):
     bound = label(roof, run.work, run.cold)
     if run.spread > NOISY:
         return "inconclusive"
+    if efficiency == 0:
+        return "nothing to do"
     if efficiency > ABOVE:
         return "ABOVE ITS ROOF"
     if efficiency < (BELOW_LATENCY if bound == "latency-bound" else BELOW):
@@ -102,6 +110,7 @@ def scorecard(roof, runs, guess=None):
     runs:   `Run`s that carry their work: measure(call, work=...); a bare `Work` gets a row of predictions
     guess:  the name of the operation that you expect to reach the most FLOP/s
     """
+    needs_roof(roof)
     runs = (runs,) if hasattr(runs, "seconds") or isinstance(runs, Work) else tuple(runs)
     for run in runs:
         if isinstance(run, Work):

@@ -35,7 +35,7 @@ def sustained(dtype=None, fresh=False, device=None):
     fresh:   measure again even if a card is kept
     Errors:  ValueError for a dtype that has no roof here, MeasureError where nothing can be measured
     """
-    device = device or this_device()
+    device = this_device(device)
     dtype = dtype or device.dtype
     itemsize(dtype)
     if dtype not in DTYPES[device.kind]:
@@ -50,7 +50,7 @@ def card(fresh=False, progress=None, device=None):
     fresh:     measure again even if a card is kept
     progress:  a function (share done, what is measured now) that is called at each step
     """
-    device = device or this_device()
+    device = this_device(device)
     found = None if fresh else _known.get(device.uid) or _kept(device)
     if not found:
         with cards.alone() as waited:

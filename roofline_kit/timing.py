@@ -96,7 +96,7 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
     roof:    a Roofline; a run above it is an error to explain
     Errors:  MeasureError, one sentence
     """
-    device = device or this_device()
+    device = this_device(device)
     refuse(call, work, cold, clock, limit, roof)
     cold = cold or clock == "cold"
     constant = only_constant(call)
@@ -135,7 +135,7 @@ def sample(call, *, cold=False, limit=2.0, settle=SETTLE, clock=time.perf_counte
     clock:      a function that returns seconds
     stopwatch:  a function of a number of calls that makes them and returns how long they took [s]
     """
-    device = device or this_device()
+    device = this_device(device)
     stopwatch = stopwatch or functools.partial(wall, call, device, clock)
 
     def window(count):

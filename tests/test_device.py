@@ -237,3 +237,7 @@ def test_the_text_names_cores_caches_memory_and_library():
 def test_a_device_cannot_be_changed():
     with pytest.raises(AttributeError):
         device("cpu").cores = 64
+
+
+def test_a_device_is_given_back_as_it_is():
+    assert device(device("cpu")) is device("cpu")

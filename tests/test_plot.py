@@ -61,6 +61,10 @@ def test_a_work_alone_is_hollow_and_named():
     assert [line.get_markerfacecolor() for line in markers(ax)] == ["none"] and "gemm" in texts(ax)
 
 
+def test_one_work_and_many_roofs_can_be_drawn():
+    assert "dot" in texts(plot(*[HERE] * 11, works=DOT))
+
+
 def test_operations_differ_in_the_shape_of_their_marks():
     shapes = {line.get_marker() for line in markers(plot(HERE, works=[DOT, GEMM]))}
     assert len(shapes) == 2
@@ -121,6 +125,7 @@ def test_a_second_sweep_on_the_same_axes_has_another_colour():
 
 @pytest.mark.parametrize("call, sentence", [
     (lambda: plot(), "needs at least one roof"),
+    (lambda: plot("H100 SXM"), "a Roofline is needed, not 'H100 SXM'"),
     (lambda: plot(HERE, works=[Work(flops=0, nbytes=1)]), "FLOPs and bytes above 0"),
     (lambda: plot_sweep([1, 2], []), "one size for each run"),
     (lambda: plot_sweep([1], [run(DOT, 1)], value="speed"), "value is 'speed'"),

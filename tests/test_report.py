@@ -93,6 +93,15 @@ def test_the_clocks_warnings_are_shown_with_the_name_of_the_run():
     assert "dot: noisy here" in repr(scorecard(HERE, run(DOT, 0.01, warnings=("noisy here",))))
 
 
+def test_a_work_without_any_work_has_nothing_to_do():
+    assert row(Work(0, 0), 0.01)["verdict"] == "nothing to do"
+
+
+def test_a_name_is_no_roofline():
+    with pytest.raises(ValueError, match="a Roofline is needed, not 'H100 SXM'"):
+        scorecard("H100 SXM", DOT)
+
+
 def test_text_and_html_show_the_same_cells_and_html_is_escaped():
     card = scorecard(HERE, run(DOT.named("a<b"), 0.01))
     assert "a<b" in repr(card) and "a&lt;b" in card._repr_html_() and "a<b" not in card._repr_html_()
