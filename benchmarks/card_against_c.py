@@ -29,7 +29,10 @@ def compiled(name, folder):
     """The path of one of the C programs beside this file, compiled for this machine."""
     program = Path(folder) / name
     flags = ["-O3", "-march=native", "-ffp-contract=fast", "-fopenmp"]
-    subprocess.run([os.environ.get("CC", "gcc"), *flags, HERE / f"{name}.c", "-o", program], check=True)
+    try:
+        subprocess.run([os.environ.get("CC", "gcc"), *flags, HERE / f"{name}.c", "-o", program], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"the C side needs gcc with OpenMP, or another compiler named in CC: {error}")
     return program
 
 

@@ -99,10 +99,10 @@ int main(int argc, char **argv)
     int samples = argc > 2 ? atoi(argv[2]) : 11;
     double seconds[samples];
     a = array(), b = array(), c = array();
+#pragma omp parallel for schedule(static) /* first touch, with all threads: a page stays where it is touched first */
+    for (long i = 0; i < n; i++) a[i] = b[i] = c[i] = 1 + (i * 2654435761u % 1000) * 1e-3;
     for (int threads = 1; threads <= omp_get_num_procs(); threads++) {
         omp_set_num_threads(threads);
-#pragma omp parallel for schedule(static)
-        for (long i = 0; i < n; i++) a[i] = b[i] = c[i] = 1 + (i * 2654435761u % 1000) * 1e-3;
         for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
             for (int s = -1; s < samples; s++) { /* the first is the warm-up */
                 double start = omp_get_wtime();

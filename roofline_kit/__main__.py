@@ -40,7 +40,7 @@ def main(arguments=None):
         return 1
     except OSError as error:
         return _fail(f"{error.strerror or error}: {error.filename}." if error.filename else f"{error}.")
-    except (MemoryError, RuntimeError, ValueError) as error:
+    except (ImportError, MemoryError, RuntimeError, ValueError) as error:
         return _fail(error)
     return 0
 

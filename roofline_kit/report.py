@@ -14,7 +14,7 @@ ADVICE = {                                                 # a part of a verdict
     "ABOVE": "ABOVE ITS ROOF is an error to explain: wrong bytes, dtype or cache level, a clock that stopped early, "
              "or a roof measured in a slow moment (rk.sustained(fresh=True) measures it again).",
     "slower": "Slower than the bound allows: look for more passes than counted, copies, one core, Python.",
-    "inconclusive": "Inconclusive: the samples differ too much; measure again on a quiet machine.",
+    "inconclusive": "Inconclusive: too few samples, or too different ones, or a busy machine; measure again.",
 }
 HEAD = ("operation", "FLOP/B", "memory", "compute", "latency", "predicted", "measured", "spread", "efficiency",
         "verdict")
@@ -37,16 +37,22 @@ def label(roof, work, cold=True):
     return bound if bound == "balanced" else f"{bound}-bound"
 
 
+def _percent(spread):
+    return "unknown" if math.isnan(spread) else f"{100 * spread:.0f} %"
+
+
 def verdict(roof, run):
     """What the three times and the clock say together, in a few words."""
     efficiency = attained(roof, run)
     bound = label(roof, run.work, run.cold)
-    if run.spread > NOISY:
+    if not run.spread <= NOISY:                             # nor where a single sample has none
         return "inconclusive"
     if efficiency == 0:
         return "nothing to do"
     if efficiency > ABOVE:
         return "ABOVE ITS ROOF"
+    if run.inconclusive:                                    # others slow a run down, they never make it faster
+        return "inconclusive"
     if efficiency < (BELOW_LATENCY if bound == "latency-bound" else BELOW):
         return f"{bound}, {1 / efficiency:.1f}x slower"
     return bound
@@ -67,7 +73,7 @@ class Scorecard:
             work, cold = (run.work, run.cold) if measured else (run, True)
             yield (run.name or work.name or "run", si(work.intensity, "FLOP/B").split()[0],
                    *(si(t, "s") for t in self.roof.times(work, cold)), si(self.roof.seconds(work, cold), "s"),
-                   *((si(run.seconds, "s"), f"{100 * run.spread:.0f} %", f"{attained(self.roof, run):.2f}",
+                   *((si(run.seconds, "s"), _percent(run.spread), f"{attained(self.roof, run):.2f}",
                       verdict(self.roof, run)) if measured else ("", "", "", label(self.roof, work, cold))))
 
     def notes(self):

@@ -76,15 +76,16 @@ class Roofline:
         """Bytes that cross the memory bus [B]: what `work` counts, and the lines that its stores read first."""
         return work.nbytes + (work.written - work.rewritten if self.write_allocate else 0)
 
-    def bandwidth_for(self, work, cold=True):
-        """Bandwidth for this mix of reads and writes [B/s], of the level that holds the data.
+    def level_of(self, work):
+        """Bandwidth of the smallest cache that holds all the data [B/s], or None.
 
-        cold: the data come from main memory; otherwise from the smallest cache that holds all of `work.nbytes`
+        The data are taken to be the bytes moved, those rewritten in place once: exact for one call, too many for a sum
+        of calls on the same arrays.
         """
-        if not cold:
-            for capacity, bandwidth in self.levels:
-                if work.nbytes - work.rewritten <= capacity:
-                    return bandwidth
+        return next((rate for capacity, rate in self.levels if work.nbytes - work.rewritten <= capacity), None)
+
+    def bandwidth_for(self, work):
+        """Bandwidth of main memory for this mix of reads and writes [B/s]."""
         if not self.mixes or not work.nbytes:
             return self.bandwidth
         share = work.written / self.traffic(work)
@@ -96,8 +97,14 @@ class Roofline:
         return points[0][1] if share < points[0][0] else points[-1][1]
 
     def times(self, work, cold=True):
-        """The three times of `work` here: traffic / bandwidth, FLOPs / peak of its unit, launches x overhead [s]."""
-        return Times(self.traffic(work) / self.bandwidth_for(work, cold) if work.nbytes else 0.0,
+        """The three times of `work` here: traffic / bandwidth, FLOPs / peak of its unit, launches x overhead [s].
+
+        cold:    the data come from main memory; otherwise from the smallest cache that holds them, where a store
+                 finds its line
+        """
+        level = None if cold else self.level_of(work)
+        memory = work.nbytes / level if level else self.traffic(work) / self.bandwidth_for(work)
+        return Times(memory,
                      max(work.on(unit) / self.rate(unit) for unit in UNITS), work.launches * self.overhead)
 
     def seconds(self, work, cold=True):

@@ -143,7 +143,7 @@ def plateaus(sweep, memory):
             first += 1
             continue
         if rates[last] > 1.3 * memory:
-            middle = quantile(sorted(rates[first:last + 1]), 0.5)
+            middle = quantile(sorted(point["bandwidth"] for point in sweep[first:last + 1]), 0.5)
             levels.append({"capacity": sweep[last]["size"], "bandwidth": middle})
         first = last + 1
     return levels

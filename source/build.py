@@ -9,6 +9,7 @@ whose name starts so.
 
 import argparse
 import copy
+import itertools
 import os
 import re
 import sys
@@ -113,12 +114,12 @@ def lesson(path, target, check=False, run=False):
     return text_of(notebook, path)
 
 
-def worked_in(path):
+def worked_in(path, check=False):
     """Whether somebody has run or saved this notebook: Jupyter writes more metadata, a run lab has outputs.
 
-    On CI nobody works: there every difference counts.
+    On CI nobody works: there a check lets every difference count.
     """
-    if os.environ.get("CI"):
+    if check and os.environ.get("CI"):
         return False
     try:
         notebook = nbformat.read(path, as_version=4)
@@ -140,7 +141,7 @@ def build(root, check=False, run=None):
         wanted.add(target)
         if data and target.exists() and target.read_bytes().replace(b"\r\n", b"\n") == data:
             return
-        if worked_in(target):
+        if worked_in(target, check):
             print(f"{folder_of(target)} is somebody's work: " + ("it is not compared with its source." if check else
                   "it is kept; move it away and build again for a new one."))
             return
@@ -148,7 +149,8 @@ def build(root, check=False, run=None):
         if not check:
             target.parent.mkdir(exist_ok=True)
             if target.exists() and target.parent.name == "labs":
-                target.replace(target.with_suffix(".ipynb.bak"))             # it may hold somebody's answers
+                olds = (target.with_suffix(f".{number}.bak") for number in itertools.count(1))
+                target.replace(next(old for old in olds if not old.exists()))    # it may hold somebody's answers
             target.write_bytes(data)
 
     for path in sorted((root / "source/labs").glob("*.md")):
@@ -157,8 +159,8 @@ def build(root, check=False, run=None):
             put(root / folder / f"{path.stem}.ipynb", text_of(notebook, path))
     for path in sorted((root / "source/lessons").glob("*.md")):
         target = root / "notebooks" / f"{path.stem}.ipynb"
-        new = None if worked_in(target) else lesson(path, target, check, run is not None and path.name.startswith(run))
-        put(target, new)
+        again = run is not None and path.name.startswith(run)
+        put(target, None if worked_in(target, check) else lesson(path, target, check, again))
     found = [path for folder in FOLDERS for path in sorted((root / folder).glob("[0-9][0-9]_*.ipynb"))]
     orphans = [path for path in found if path not in wanted]      # may be somebody's own work: never deleted
     return stale + (orphans if check else [])

@@ -15,7 +15,7 @@ from conftest import ROOT
 
 NAMED = "[0-9][0-9]_*.ipynb"
 FOUND = {folder: sorted((ROOT / folder).glob(NAMED)) for folder in build.FOLDERS}
-WORK = [path for paths in FOUND.values() for path in paths if build.worked_in(path)]     # a learner's own: any style
+WORK = [path for paths in FOUND.values() for path in paths if build.worked_in(path, check=True)]  # a learner's
 LESSONS = [path for path in FOUND["notebooks"] if path not in WORK]
 OTHERS = [path for path in FOUND["labs"] + FOUND["solutions"] if path not in WORK]
 KNOWN = {

@@ -78,8 +78,12 @@ def test_a_mix_outside_the_measured_ones_takes_the_nearest():
 
 def test_hot_data_move_at_the_speed_of_the_smallest_cache_that_holds_them():
     works = [dot(100), dot(1000), dot(10_000)]
-    assert [CPU.bandwidth_for(work, cold=False) for work in works] == [400e9, 200e9, 20e9]
-    assert CPU.bandwidth_for(works[0]) == 20e9
+    assert [CPU.times(work, cold=False).memory for work in works] == [800 / 400e9, 8000 / 200e9, 80_000 / 20e9]
+    assert CPU.times(works[0]).memory == 800 / 20e9
+
+
+def test_in_a_cache_a_store_finds_its_line():
+    assert CPU.times(elementwise(10), cold=False).memory == 120 / 400e9
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "fast", 0])

@@ -10,7 +10,7 @@ from numba import get_num_threads, njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-CHAINS = (1, 2, 3, 4, 6, 8, 10, 12)
+CHAINS = (1, 2, 3, 4, 6, 8, 10, 12, 16)     # four units of four cycles each take sixteen
 RATIO = 0.999            # x = r x + (1 - r) goes to 1: neither zeros nor denormals nor overflow on the way
 
 
@@ -66,7 +66,9 @@ def _chains(chains, steps, start):
         return _loop(8, steps, start)
     if chains == 10:
         return _loop(10, steps, start)
-    return _loop(12, steps, start)
+    if chains == 12:
+        return _loop(12, steps, start)
+    return _loop(16, steps, start)
 
 
 @njit(parallel=True)

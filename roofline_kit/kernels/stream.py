@@ -1,7 +1,7 @@
 """How fast do bytes move? Five loops over long arrays, each on all threads, in Numba.
 
 Each thread runs the plain loop on a slice of its own. The slices are those of `write`, so a page that `write`
-touches first lies near the core that later reads it.
+touches first usually lies near the core that later reads it.
 """
 
 from numba import get_num_threads, njit, prange
