@@ -18,7 +18,7 @@ measured = test_sustained.measured                       # a fixture, found by i
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
-    monkeypatch.setattr(sys.modules["roofline_kit.sustained"], "this_device", lambda: CPU)
+    monkeypatch.setattr(sys.modules["roofline_kit.sustained"], "this_device", lambda kind=None: CPU)
 
 
 def fails(capsys, code, *arguments):
