@@ -22,14 +22,14 @@ def main(arguments=None):
     parser.add_argument("--json", action="store_true", help="print the card as JSON, in SI base units")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw it into a .png, .svg or .pdf file")
     parser.add_argument("--fresh", action="store_true", help="measure again even if a card is kept")
-    told = parser.parse_args(arguments)
+    told, code = parser.parse_args(arguments), 0
     try:
         if told.command == "doctor":
             from .doctor import doctor
 
             report = doctor()
             print(report)
-            return int(bool(report.problems))
+            code = int(bool(report.problems))
         else:
             _card(told)
         sys.stdout.flush()
@@ -42,7 +42,7 @@ def main(arguments=None):
         return _fail(f"{error.strerror or error}: {error.filename}." if error.filename else f"{error}.")
     except (ImportError, MemoryError, RuntimeError, ValueError) as error:
         return _fail(error)
-    return 0
+    return code
 
 
 def _card(told):

@@ -46,9 +46,9 @@ def judge(exercise, answer, seed, known):
     if answer is None or answer is ...:
         return Verdict("blank", "not answered yet")
     from .exercises import arrays, numbers, runs
-    judge = {"measure": runs.judge, "build": arrays.judge}.get(exercise.kind, numbers.judge)
+    home = {"measure": runs, "build": arrays}.get(exercise.kind, numbers)
     try:
-        verdict = judge(exercise, answer, _supplied(exercise, known), seed)
+        verdict = home.judge(exercise, answer, _supplied(exercise, known), seed)
     except Blank:
         return Verdict("blank", "not answered yet")
     except Form as problem:

@@ -7,10 +7,9 @@ from numbers import Real
 
 import numpy as np
 
+from .roofline import ABOVE, NOISY
 from .units import si
 
-ABOVE = 1.05              # time by the roof / measured time, above which something is wrong
-NOISY = 0.25              # IQR / median above which a number proves nothing
 FOREIGN = 0.3             # share of the cores; one busy core of two made a triad 1.9 times as slow
 INCONCLUSIVE = "treat this as inconclusive"
 

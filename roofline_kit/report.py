@@ -5,10 +5,11 @@ import math
 import re
 from dataclasses import dataclass
 
+from .roofline import ABOVE, NOISY
 from .units import si
 from .work import Work
 
-ABOVE, NOISY, MARGIN = 1.05, 0.25, 0.2                     # the bands of the verdict
+MARGIN = 0.2                                               # two times this near to each other are balanced
 BELOW, BELOW_LATENCY = 0.6, 0.5                            # a fixed cost is known within a factor of two only
 ADVICE = {                                                 # a part of a verdict: what to look for
     "ABOVE": "ABOVE ITS ROOF is an error to explain: wrong bytes, dtype or cache level, a clock that stopped early, "

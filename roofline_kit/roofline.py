@@ -7,6 +7,9 @@ from typing import NamedTuple
 from .units import itemsize, quantity, si
 from .work import UNITS, Work
 
+ABOVE = 1.05         # the roof's time / the measured one, above which something is wrong
+NOISY = 0.25         # IQR / median of the samples, above which a measured time proves nothing
+
 
 class Times(NamedTuple):
     """The three times that compete for one operation [s]."""

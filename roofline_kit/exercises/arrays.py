@@ -32,7 +32,7 @@ def judge(exercise, answer, known, seed):
         _look(*pairs[-1])
     tolerance = exercise.tolerance or 1e-3
     if all(close(given, right, tolerance) for given, right, _ in pairs):
-        return _speed(exercise, answer, known, device, rng)
+        return _speed(exercise, answer, known, device, rng, tolerance)
     for wrong, sentence in exercise.slips.values():
         slips = [np.asarray(call(wrong, known | _copies(arrays))) for _, _, arrays in pairs]
         if all(slip.shape == given.shape and close(given, slip, tolerance)
@@ -124,7 +124,7 @@ def _where(given, right, tolerance):
     return f"{len(index)} of {wrong.size} results are off, the first at {tuple(map(int, index[0]))}{hint}"
 
 
-def _speed(exercise, answer, known, device, rng):
+def _speed(exercise, answer, known, device, rng, tolerance):
     """The verdict on a kernel that is right on small arrays: is it on large ones, and how near to the roof?"""
     if not (exercise.work and exercise.big):
         return Verdict("right", exercise.right)
@@ -134,11 +134,12 @@ def _speed(exercise, answer, known, device, rng):
         given = _run(exercise, answer, arrays, device)
     took, right = time.perf_counter() - start, np.asarray(call(exercise.reference, known | _copies(arrays)))
     _look(given, right, arrays)
-    if not close(given, right, exercise.tolerance or 1e-3):
-        return Verdict("wrong", f"right on small arrays, but on large ones {_where(given, right, 1e-3)} "
+    if not close(given, right, tolerance):
+        return Verdict("wrong", f"right on small arrays, but on large ones {_where(given, right, tolerance)} "
                                 f"({example(arrays)}).")
+    shown = example(arrays).removeprefix("for ")
     if took > SLOW:
-        return Verdict("wrong", f"the numbers are right, but one call takes {si(took, 's')} on {example(arrays)[4:]}: "
+        return Verdict("wrong", f"the numbers are right, but one call takes {si(took, 's')} on {shown}: "
                                 "are there loops in plain Python?")
     work, moved = call(exercise.work, arrays), _moved(arrays, device)
     run = measure(lambda: result_of(answer, moved), work=work, limit=LIMIT, device=device)
@@ -146,7 +147,7 @@ def _speed(exercise, answer, known, device, rng):
     if run.inconclusive or run.spread > NOISY or any("host-bound" in text for text in run.warnings):
         return Verdict("right", f"{exercise.right} How near it comes to the roof is inconclusive now: run this again "
                                 "on a quiet machine.")
-    told = f"It takes {si(run.seconds, 's')} on {example(arrays)[4:]}: {100 * share:.0f} % of the roof"
+    told = f"It takes {si(run.seconds, 's')} on {shown}: {100 * share:.0f} % of the roof"
     if share > ABOVE:
         return Verdict("unclear", f"inconclusive: the numbers are right, but nothing is faster than its roof. {told}: "
                                   "either the roof was measured in a slow moment (rk.sustained(fresh=True) measures "
