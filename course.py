@@ -23,6 +23,7 @@ import sysconfig
 OLDEST, NEWEST = (3, 11), (3, 14)  # requires-python in pyproject.toml
 ROOT = os.path.dirname(os.path.realpath(__file__))
 VENV = os.path.realpath(os.path.join(ROOT, ".venv"))
+COMPILER = None if sys.platform == "darwin" else "requirements.nvrtc.lock.txt"  # CUDA left macOS in 2019
 PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 LAB = ["-m", "jupyterlab", "--allow-root", "--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb"]
 PAGE = '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'  # no pop-up
@@ -91,12 +92,12 @@ def driver():
 
 
 def gpu_lock(version):
-    """The lock of the CuPy that fits a driver, or None; and the sentence for the learner."""
+    """The lock of the CuPy that fits a driver, else of the compiler alone; and the sentence for the learner."""
     if version is None:
-        return None, "No NVIDIA driver found, so the course uses the CPU."
+        return COMPILER, "No NVIDIA driver found, so the course uses the CPU."
     if version < (12, 0):
-        return None, ("The NVIDIA driver is for CUDA %d.%d and CuPy needs 12.0 or newer, so the course uses"
-                      " the CPU until the driver is updated." % version)
+        return COMPILER, ("The NVIDIA driver is for CUDA %d.%d and CuPy needs 12.0 or newer, so the course uses"
+                          " the CPU until the driver is updated." % version)
     lock = "requirements.cuda%d.lock.txt" % min(version[0], 13)  # a newer driver runs code for an older CUDA
     return lock, "The NVIDIA driver is for CUDA %d.%d, so CuPy is installed too (about 1 GB)." % version
 
@@ -128,7 +129,7 @@ def wait_for_turn(file):
 
 
 def install(lock):
-    """Make .venv from nothing with the pinned packages, by uv or else by pip; then CuPy, if it has a lock."""
+    """Make .venv from nothing with the pinned packages, by uv or else by pip; then the lock that fits the driver."""
     python = getattr(sys, "_base_executable", None) or sys.executable  # never the .venv that is about to go
     flags = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "-r"]
     uv = shutil.which("uv")
@@ -148,8 +149,8 @@ def install(lock):
     try:
         run(add + [lock]) if lock else None
     except OSError as error:
-        sys.stderr.write("CuPy could not be installed, so the course uses the CPU; remove .venv to retry. "
-                         + explain(str(error)) + "\n")
+        sys.stderr.write("%s could not be installed, so the course uses the CPU without it; remove .venv to retry. %s\n"
+                         % ("NVIDIA's compiler" if "nvrtc" in lock else "CuPy", explain(str(error))))
 
 
 def set_up():

@@ -2,8 +2,7 @@
 
     count    (standard library only)   units  <-  work  <-  ops      traced  <-  referee
     bound                              roofline  <-  datasheets
-    machine                            host  <-  device (+ kernels/)  <-  doubts, timing
-                                       <-  cards, protocol, protocol_gpu, sustained      doctor
+    machine                            host, gpu  <-  device (+ kernels/)  <-  timing  <-  cuda, sustained, record
     people                             report  plot  check, grade (+ exercises/)      __main__
 
 Each layer imports only from the layers above it. Importing the kit measures nothing and starts nothing.
@@ -11,11 +10,13 @@ Each layer imports only from the layers above it. Importing the kit measures not
 
 from . import referee
 from .check import check, hint, progress
+from .cuda import cuda
 from .datasheets import chips, datasheet
 from .device import Device, device
 from .doctor import doctor
 from .ops import axpy, dot, elementwise, gemm, layernorm, linear, softmax
 from .plot import plot, plot_sweep
+from .recorded import recorded
 from .report import Scorecard, scorecard
 from .roofline import Roofline, Times
 from .sustained import card, sustained

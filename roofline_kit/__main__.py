@@ -1,4 +1,4 @@
-"""Which machine is this, and what can it do? The command line: the machine card, and the doctor."""
+"""Which machine is this, and what can it do? The command line: the machine card, the doctor, a recording."""
 
 import argparse
 import json
@@ -17,10 +17,12 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments=None):
     """Run the command line; the exit code."""
     parser = _Parser("python -m roofline_kit", description="What this machine can sustain, measured in 30 s.")
-    parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor"),
-                        help="card: the roofs of this machine (the default); doctor: what to do if it fails")
+    parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor", "record"),
+                        help="card: the roofs of this machine (the default); doctor: what to do if it fails; "
+                             "record: the operations of the course on it, for others to load")
     parser.add_argument("--json", action="store_true", help="print the card as JSON, in SI base units")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw it into a .png, .svg or .pdf file")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="record: the .json file to write")
     parser.add_argument("--fresh", action="store_true", help="measure again even if a card is kept")
     told, code = parser.parse_args(arguments), 0
     try:
@@ -30,6 +32,8 @@ def main(arguments=None):
             report = doctor()
             print(report)
             code = int(bool(report.problems))
+        elif told.command == "record":
+            _record(told)
         else:
             _card(told)
         sys.stdout.flush()
@@ -54,6 +58,16 @@ def _card(told):
     if told.plot:
         _draw(roofline(measured, "float32"), told.plot)
     print(json.dumps(measured.data, indent=1) if told.json else measured)
+
+
+def _record(told):
+    from .record import record
+    from .report import scorecard
+
+    if not told.out:
+        raise ValueError("record needs the name of a file to write: add --out FILE.")
+    found = record(told.out, fresh=told.fresh)
+    print(found, *(scorecard(found.roof(dtype), found.of(dtype)) for dtype in found.dtypes), sep="\n\n")
 
 
 def _refuse_figure(path):

@@ -4,15 +4,14 @@ import functools
 import itertools
 import math
 import operator
-import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import host
+from . import gpu, host
+from .gpu_state import look, nvidia_driver
 from .units import DTYPES, itemsize, si
 
 MiB = 2**20
@@ -56,7 +55,7 @@ class Device:
         """Free memory [B]: what a new array may take."""
         if self.kind == "cpu":
             return host.free_memory()
-        return self.xp.cuda.runtime.memGetInfo()[0] + self.xp.get_default_memory_pool().free_bytes()
+        return gpu.free(self.xp)
 
     def random(self, *shape, dtype=None, seed=None):
         """An array of standard normal numbers, or of integers from -127 to 127 (unsigned: 0 to 127).
@@ -71,7 +70,11 @@ class Device:
         shape = _sizes(shape)
         self._refuse_too_large(shape, dtype)
         rng = self.xp.random.default_rng([0, next(self._calls)] if seed is None else [1, seed])
-        array = self.xp.empty(shape, dtype)
+        try:
+            array = self.xp.empty(shape, dtype)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise ValueError(f"this CuPy has no arrays of {dtype.name} ({gpu.first_line(error)}): choose float16 or "
+                             "float32.") from error
         flat = array.reshape(-1)
         for start in range(0, flat.size, CHUNK):
             _fill(self.xp, rng, flat[start:start + CHUNK])
@@ -80,7 +83,7 @@ class Device:
     def wait(self):
         """Return when all work given to the device is done: at once on a CPU."""
         if self.kind == "gpu":
-            self.xp.cuda.get_current_stream().synchronize()
+            gpu.wait(self.xp)
 
     def flush(self):
         """Push everything out of the caches: write, then read, twice as much memory as they hold.
@@ -136,11 +139,6 @@ def device(kind=None):
     return _cpu()
 
 
-def nvidia_driver():
-    """Whether this machine has an NVIDIA driver, by what it installs."""
-    return bool(shutil.which("nvidia-smi")) or os.path.exists("/proc/driver/nvidia/version")
-
-
 @functools.cache
 def _cpu():
     return Device("cpu", np, host.name(), "float32", host.cores(), host.caches(), host.memory(), host.uid())
@@ -151,26 +149,20 @@ def _gpu():
     """The GPU, or the reason why there is none and what to do about it."""
     try:
         import cupy
-    except ModuleNotFoundError as error:
-        if error.name == "cupy":
+
+        facts = gpu.facts(cupy)
+        if float((cupy.arange(3, dtype="float32") * 2)[2]) == 4:        # needs the compiler, too
+            return Device("gpu", cupy, facts["name"], "float16", facts["multiprocessors"],
+                          {"L1": facts["L1"], "L2": facts["L2"]}, facts["memory"], facts["uid"])
+        fault = "a test kernel gave wrong numbers"
+    except Exception as error:                               # noqa: BLE001  a broken install may raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             return "CuPy is not installed, `python -m roofline_kit doctor` tells how to get it"
-        return _reason("CuPy does not import", error)
-    except Exception as error:                           # noqa: BLE001  a broken install may raise anything
-        return _reason("CuPy does not import", error)
-    try:
-        facts = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
-        if float((cupy.arange(3, dtype="float32") * 2)[2]) != 4:        # needs the compiler, too
-            return "a test kernel gave wrong numbers, `python -m roofline_kit doctor` tells more"
-    except Exception as error:                               # noqa: BLE001  and so may a broken driver
-        return _reason("CuPy cannot use a GPU", error)
-    return Device("gpu", cupy, facts["name"].decode(), "float16", facts["multiProcessorCount"],
-                  {"L1": facts["sharedMemPerMultiprocessor"], "L2": facts["l2CacheSize"]},
-                  facts["totalGlobalMem"], "gpu-" + bytes(facts["uuid"]).hex())
-
-
-def _reason(what, error):
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{what} ({first[:120]}), `python -m roofline_kit doctor` tells what to do"
+        fault = gpu.first_line(error)
+    level, says, *step = look()
+    if level == "ok":
+        says, step = f"CuPy cannot use it ({fault})", ["`python -m roofline_kit doctor` tells what to do"]
+    return f"{says.rstrip('.')}: {step[0]}"
 
 
 @functools.cache
@@ -219,7 +211,10 @@ def _fill(xp, rng, part):
         import ml_dtypes
         numbers = rng.standard_normal(part.size, dtype="float32")
         numbers += xp.copysign(np.float32(ml_dtypes.finfo(part.dtype).smallest_normal), numbers)
-        part[...] = numbers.astype(part.dtype)
+        if xp is not np and part.dtype.name == "bfloat16":   # the upper half of a float32, rounded: no cast is needed
+            part.view("uint16")[...] = (numbers.view("uint32") + 0x8000) >> 16
+        else:
+            part[...] = numbers.astype(part.dtype)
 
 
 @functools.cache

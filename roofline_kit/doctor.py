@@ -4,24 +4,23 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 
-from . import host
-from .device import device, nvidia_driver
+from . import gpu_state, host, nvrtc
+from .cuda_on_cpu.compiler import compiler
 from .doubts import FOREIGN
+from .gpu import first_line
+from .gpu_state import REINSTALL
 from .units import si
 
-REINSTALL = "remove the folder .venv and run `python course.py lab`"
-UPDATE = "install the newest driver for it from https://www.nvidia.com/drivers and restart the computer"
-RESTART = "run `nvidia-smi` to see what holds the GPU, then restart the computer"
-NO_DEVICE, STUB, NO_DRIVER = 100, 34, 35                     # cudaError_t in the CUDA runtime's documentation
-SMOKE = r"""
-#include <cuda_fp16.h>
-extern "C" __global__ void smoke(float* x) {
-    x[threadIdx.x] = __half2float(__float2half(2.0f)) * threadIdx.x;
-}
-"""
+INSTALLERS = {  # of a C++ compiler and its AddressSanitizer, the first that is there
+    "apt": "sudo apt install g++", "dnf": "sudo dnf install gcc-c++ libasan libubsan",
+    "zypper": "sudo zypper install gcc-c++", "pacman": "sudo pacman -S gcc", "xcode-select": "xcode-select --install",
+    "wsl": "wsl --install", "conda": "conda install -c conda-forge cxx-compiler"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Report:
 def doctor():
     """What is installed, what this process may use, what the GPU says, and the next step where one is due."""
     looks = {"Python": python, "kit": kit, "NumPy": blas, "Numba": numba, "cores": cores, "memory": memory,
-             "load": load, "Jupyter": jupyter, "GPU": gpu}
+             "load": load, "Jupyter": jupyter, "C++": cpp, "NVRTC": gpu_compiler, "GPU": gpu_state.look}
     found = []
     for topic, look in looks.items():
         try:
@@ -147,74 +146,41 @@ def jupyter():
     return "problem", f"notebooks run in another Python, {starts}.", step
 
 
-def gpu():
-    """Eleven ways in which a GPU can be there or not, told apart by what CuPy's runtime says."""
+def cpp():
+    """What runs CUDA kernels on the CPU, and whether it can check them."""
+    command = next((INSTALLERS[tool] for tool in INSTALLERS if shutil.which(tool)), INSTALLERS["conda"])
+    step = f"run `{command}`" + " and open the course in its Ubuntu" * command.startswith("wsl")
     try:
-        cupy = importlib.import_module("cupy")
-        runtime = cupy.cuda.runtime
-    except Exception as error:                               # noqa: BLE001  a broken install raises anything
-        return _without_cupy(error)
-    try:
-        count = runtime.getDeviceCount()
-    except Exception as error:                               # noqa: BLE001  the status tells them apart
-        return _without_device(runtime, error)
-    if not count:
-        return _no_device()
-    try:
-        cupy.cuda.nvrtc.getVersion()
-    except Exception as error:                               # noqa: BLE001  a library that is not there
-        return "problem", f"the GPU's compiler NVRTC is missing: {first_line(error)}.", REINSTALL
-    try:
-        x = cupy.zeros(32, dtype="float32")
-        cupy.RawKernel(SMOKE, "smoke")((1,), (32,), (x,))
-        right = x.get().tolist() == [2.0 * i for i in range(32)]
-    except Exception as error:                               # noqa: BLE001  compiling or running it fails
-        if "open source file" in str(error):
-            return "problem", f"the compiler finds no CUDA headers: {first_line(error)}.", REINSTALL
-        return "problem", f"a test kernel does not run: {first_line(error)}.", RESTART
-    if not right:
-        return "problem", "a test kernel gives wrong numbers.", "look for errors with `nvidia-smi -q -d ECC`"
-    name, driver = device("gpu").name, _cuda(runtime.driverGetVersion())
-    return "ok", f"{name} through CuPy {cupy.__version__}, driver for CUDA {driver}."
+        path = compiler()
+    except RuntimeError:
+        return "note", "there is no C++ compiler, so CUDA kernels do not run on this CPU.", step
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    says = f"{version.stdout.splitlines()[0]} at {path}"
+    if _checks(path):
+        return "ok", f"{says}, with AddressSanitizer."
+    return "note", f"{says} has no AddressSanitizer, so kernels run but `.check()` does not.", step
 
 
-def _without_cupy(error):
-    if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
-        return "problem", f"CuPy is installed but does not import: {first_line(error)}.", REINSTALL
-    if nvidia_driver():
-        return ("problem", "there is an NVIDIA driver but no CuPy, so the CPU is used.",
-                "run `python course.py lab`, which installs the CuPy for this driver")
-    return "ok", "no NVIDIA driver and no CuPy: the course runs on the CPU."
+def _checks(path):
+    """Whether a compiler makes programs that watch their memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [path, "-x", "c++", "-", "-fsanitize=address,undefined", "-o", os.path.join(folder, "nothing")]
+        done = subprocess.run(command, input=b"int main() {}", capture_output=True, timeout=60, check=False)
+    return not done.returncode
 
 
-def _without_device(runtime, error):
-    status, told = getattr(error, "status", None), runtime.driverGetVersion()
-    if status == NO_DRIVER and not told:
-        return ("note", "CuPy is installed but this machine has no NVIDIA driver, so the CPU is used.",
-                f"if it has an NVIDIA GPU, {UPDATE}; in a container, start that with `--gpus all`")
-    if status == NO_DRIVER:
-        wanted = _cuda(runtime.runtimeGetVersion())
-        says = f"the driver is for CUDA {_cuda(told)}, older than CuPy's CUDA {wanted}."
-        return "problem", says, f"run `python course.py lab` for a CuPy that fits, or {UPDATE}"
-    if status == NO_DEVICE:
-        return _no_device()
-    if status == STUB:
-        return ("problem", "CuPy has loaded the toolkit's stub of libcuda instead of the driver.",
-                "take the folder named stubs out of LD_LIBRARY_PATH and start again")
-    return "problem", f"the driver reports an error: {first_line(error)}.", RESTART
-
-
-def _no_device():
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if shown is not None:
-        return ("problem", f"there is a driver but CUDA_VISIBLE_DEVICES={shown!r} hides every GPU.",
-                "unset CUDA_VISIBLE_DEVICES and start again")
-    return "problem", "there is a driver but it finds no GPU.", "run `nvidia-smi -L`, which should list one"
-
-
-def _cuda(version):
-    """13020 -> '13.2'"""
-    return f"{version // 1000}.{version % 1000 // 10}"
+def gpu_compiler():
+    """NVRTC, which tells what a kernel takes of a GPU even where there is none; for CuPy's own the GPU's look asks."""
+    if sys.platform == "darwin":
+        return "ok", "NVIDIA makes none for macOS, so kernels run but `.resources()` has no answer."
+    path, folders = nvrtc.find(), nvrtc.includes()
+    missing = [] if path else [nvrtc.PACKAGES["library"]]
+    missing += sorted({package for header, package in nvrtc.HEADERS.items()
+                       if not any((folder / header).exists() for folder in folders)})
+    if missing:
+        says = f"NVIDIA's compiler lacks {' and '.join(missing)}, so `.resources()` of a kernel has no answer."
+        return "note", says, f"run `{nvrtc.install(*missing)}`"
+    return "ok", f"{nvrtc.version()} at {path}, headers at {folders[0]}."
 
 
 def _has_layer(layer):
@@ -223,8 +189,3 @@ def _has_layer(layer):
     except ImportError:
         return False
     return True
-
-
-def first_line(error):
-    """The first line of an error, without its full stop, to stand inside a sentence."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:160]

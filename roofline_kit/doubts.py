@@ -48,7 +48,7 @@ def doubts(run, *, least, aim, limit, roof=None, foreign=None, constant=False, h
     if host_bound:
         yield "host-bound: launching the calls took longer than running them, so this times the host."
     if roof is not None and run.work is not None:
-        ratio = roof.seconds(run.work, run.cold) / run.seconds
+        ratio = roof.seconds(run.work, run.cold, run.clock) / run.seconds
         if ratio > ABOVE:
             yield (f"{100 * (ratio - 1):.0f} % faster than its roof: look for wrong bytes or FLOPs, data "
                    "that stayed in a cache, another dtype, or a result that nobody waited for.")
@@ -65,10 +65,10 @@ def refuse(call, work, cold, clock, limit, roof=None):
         raise MeasureError(f"roof is {roof!r:.60}, but it must be a Roofline such as rk.sustained().")
     if work is not None and not hasattr(work, "launches"):
         raise MeasureError(f"work is {work!r:.60}, but it must be a Work such as rk.gemm(m, n, k).")
-    if not callable(clock) and clock not in (None, "wall", "throughput", "cold"):
-        raise MeasureError(f"there is no clock {clock!r}: choose 'wall', 'throughput' or 'cold'.")
-    if cold and clock == "throughput":
-        raise MeasureError("calls back to back are never cold: leave out cold=True or clock='throughput'.")
+    if not callable(clock) and clock not in (None, "wall", "throughput", "cold", "graph"):
+        raise MeasureError(f"there is no clock {clock!r}: choose 'wall', 'throughput', 'cold' or 'graph'.")
+    if cold and clock in ("throughput", "graph"):
+        raise MeasureError(f"calls back to back are never cold: leave out cold=True or clock={clock!r}.")
     if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 < limit < math.inf:
         raise MeasureError(f"limit is {limit!r}, but it must be a time box in seconds, above 0 and finite.")
 

@@ -24,6 +24,7 @@ def _axes(ax, x, y):
     from matplotlib.ticker import EngFormatter, NullFormatter
 
     if ax is None:
+        plt.draw_if_interactive()                            # loads the backend: inside of the context its settings go
         with plt.style.context(["petroff10", STYLE]):
             ax = plt.figure(layout="constrained").add_subplot(axes_class=_quiet())
     ax.set(xscale="log", yscale="log", xlabel=x[0], ylabel=y[0])
@@ -102,7 +103,7 @@ def plot(*roofs, runs=(), works=(), ax=None):
     names = list(dict.fromkeys(work.name for work, _ in placed))
     for work, run in placed:
         marker, color = (cycle[names.index(work.name) % len(cycle)] for cycle in (MARKERS, colors[len(roofs):]))
-        predicted = work.flops / roofs[0].seconds(work, run.cold if run else True)
+        predicted = work.flops / roofs[0].seconds(work, *((run.cold, run.clock) if run else ()))
         _point(ax, work.intensity, predicted, "" if run else work.name, marker, color, filled=False)
         if run:
             above = attained(roofs[0], run) > ABOVE
@@ -141,7 +142,7 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=
     if roof is not None:
         scale = {"bytes_per_s": lambda w, t: w.nbytes / t, "flop_per_s": lambda w, t: w.flops / t,
                  "seconds": lambda w, t: t}[value]
-        predicted = [scale(run.work, roof.seconds(run.work, run.cold)) for run in runs]
+        predicted = [scale(run.work, roof.seconds(run.work, run.cold, run.clock)) for run in runs]
         ax.plot(sizes, predicted, "--", color=color, linewidth=1.2)
     for size, text in [mark for mark in marks if mark[0] is not ...] if first else ():
         ax.axvline(size, color="grey", linewidth=0.8)

@@ -29,12 +29,12 @@ def needs_roof(roof):
 
 def attained(roof, run):
     """Efficiency: the roof's time over the measured one; above 1 the run was faster than its bound."""
-    return roof.seconds(run.work, run.cold) / run.seconds
+    return roof.seconds(run.work, run.cold, run.clock) / run.seconds
 
 
-def label(roof, work, cold=True):
+def label(roof, work, cold=True, clock=None):
     """'memory-bound', 'compute-bound', 'latency-bound', or 'balanced' where two times lie within a fifth."""
-    bound = roof.bound(work, margin=MARGIN, cold=cold)
+    bound = roof.bound(work, margin=MARGIN, cold=cold, clock=clock)
     return bound if bound == "balanced" else f"{bound}-bound"
 
 
@@ -45,7 +45,7 @@ def _percent(spread):
 def verdict(roof, run):
     """What the three times and the clock say together, in a few words."""
     efficiency = attained(roof, run)
-    bound = label(roof, run.work, run.cold)
+    bound = label(roof, run.work, run.cold, run.clock)
     if not run.spread <= NOISY:                             # nor where a single sample has none
         return "inconclusive"
     if efficiency == 0:
@@ -71,11 +71,11 @@ class Scorecard:
         """The cells of the table as text, in the order of `HEAD`."""
         for run in self.runs:
             measured = not isinstance(run, Work)
-            work, cold = (run.work, run.cold) if measured else (run, True)
-            yield (run.name or work.name or "run", si(work.intensity, "FLOP/B").split()[0],
-                   *(si(t, "s") for t in self.roof.times(work, cold)), si(self.roof.seconds(work, cold), "s"),
+            timed = (run.work, run.cold, run.clock) if measured else (run,)
+            yield (run.name or timed[0].name or "run", si(timed[0].intensity, "FLOP/B").split()[0],
+                   *(si(t, "s") for t in self.roof.times(*timed)), si(self.roof.seconds(*timed), "s"),
                    *((si(run.seconds, "s"), _percent(run.spread), f"{attained(self.roof, run):.2f}",
-                      verdict(self.roof, run)) if measured else ("", "", "", label(self.roof, work, cold))))
+                      verdict(self.roof, run)) if measured else ("", "", "", label(self.roof, run))))
 
     def notes(self):
         """The guess against the fastest run, what to look for, and the clock's warnings, as sentences."""

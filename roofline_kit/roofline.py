@@ -30,6 +30,8 @@ class Roofline:
     bandwidth:       main memory, at its best mix of reads and writes [B/s]
     vector_peak:     of the vector unit [FLOP/s]; None where it is not known: the (higher) peak then bounds it too
     overhead:        fixed cost of a launch or a library call [s]
+    clocks:          ((clock, once, launch, host), ..): what runs timed by a GPU's clock hold besides [s]: once a call;
+                     for each launch, on the GPU; for each launch, on the host, which works on the side
     origin:          "datasheet", "measured", "recorded" or "by hand"
     mixes:           ((share written, bandwidth [B/s], label), ..): bandwidth by what share of the traffic is stores
     levels:          ((capacity [B], bandwidth [B/s]), ..): the caches, smallest first
@@ -50,6 +52,7 @@ class Roofline:
     write_allocate: bool = False
     link: float | None = None
     note: str = ""
+    clocks: tuple = ()
 
     def __post_init__(self):
         itemsize(self.dtype)
@@ -99,34 +102,44 @@ class Roofline:
                 return 1 / ((1 - part) / slow + part / fast)
         return points[0][1] if share < points[0][0] else points[-1][1]
 
-    def times(self, work, cold=True):
+    def times(self, work, cold=True, clock=None):
         """The three times of `work` here: traffic / bandwidth, FLOPs / peak of its unit, launches x overhead [s].
 
         cold:    the data come from main memory; otherwise from the smallest cache that holds them, where a store
                  finds its line
+        clock:   of the Run to compare with: each clock of a GPU holds another part of a launch's cost
         """
         level = None if cold else self.level_of(work)
         memory = work.nbytes / level if level else self.traffic(work) / self.bandwidth_for(work)
-        return Times(memory,
-                     max(work.on(unit) / self.rate(unit) for unit in UNITS), work.launches * self.overhead)
+        return Times(memory, max(work.on(unit) / self.rate(unit) for unit in UNITS), max(self._launching(work, clock)))
 
-    def seconds(self, work, cold=True):
-        """Predicted time [s]: max(memory, compute) + latency. Memory and arithmetic overlap, launches do not."""
-        memory, compute, latency = self.times(work, cold)
-        return max(memory, compute) + latency
+    def seconds(self, work, cold=True, clock=None):
+        """Predicted time [s]: max(memory, compute) + latency. Memory and arithmetic overlap, launches do not.
+
+        By a GPU's clocks, the host's launching overlaps with all of it: it counts where it takes longer.
+        """
+        memory, compute, _ = self.times(work, cold)
+        here, host = self._launching(work, clock)
+        return max(max(memory, compute) + here, host)
+
+    def _launching(self, work, clock):
+        """What the launches add on the device, and how long the host needs for them meanwhile [s]."""
+        costs = {name: rest for name, *rest in self.clocks}.get(clock, (0.0, self.overhead, 0.0))
+        once, launch, host = costs
+        return once + work.launches * launch, work.launches * host
 
     def slowest(self):
         """Bandwidth as counted, in the least favourable of three mixes: read; read and write anew; in place [B/s]."""
         works = Work(0, 6), Work(0, 6, written=2), Work(0, 6, written=3, rewritten=3)
         return min(work.nbytes / self.times(work).memory for work in works)
 
-    def bound(self, work, margin=0.0, cold=True):
+    def bound(self, work, margin=0.0, cold=True, clock=None):
         """The largest of the three times by name: 'memory', 'compute' or 'latency'.
 
         margin: a runner-up within this share makes it 'balanced'. The bound derived from exact counts and rates is
                 sharp (0); a verdict on measured ones uses 0.2, since they are no better known than that.
         """
-        times = self.times(work, cold)
+        times = self.times(work, cold, clock)
         first, second = sorted(times, reverse=True)[:2]
         if margin and second >= (1 - margin) * first:
             return "balanced"

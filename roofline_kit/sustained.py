@@ -22,7 +22,7 @@ TRAFFIC = {              # kernel: arrays counted, of them stored, read besides 
     "read": (1, 0, 0), "triad": (3, 1, 1), "copy": (2, 1, 1), "scale": (2, 1, 0), "write": (1, 1, 1)}
 ELIDED = 1.25            # so much faster than traffic that is certain: this CPU stores without reading first
 UNSTEADY = 0.25          # change between rounds, or spread of a roof, that the card mentions
-DTYPES = {"cpu": ("float32", "float64"), "gpu": ("float16", "float32", "float64")}
+DTYPES = {"cpu": ("float32", "float64"), "gpu": ("float16", "bfloat16", "tfloat32", "float32", "float64", "int8")}
 CALL = {"cpu": "a NumPy call on four numbers", "gpu": "a launch"}        # what a call of a lesson costs at least
 BELIEVED = 600           # s that a doubtful card is used before it is measured again
 _known = {}              # cards of this session, for a folder that cannot be written
@@ -39,14 +39,22 @@ def sustained(dtype=None, fresh=False, device=None):
     dtype = dtype or device.dtype
     itemsize(dtype)
     if dtype not in DTYPES[device.kind]:
-        raise ValueError(f"this {device.kind.upper()} has no measured roof for {dtype}: "
-                         f"choose {' or '.join(DTYPES[device.kind])}.")
-    return roofline(card(fresh, device=device), dtype)
+        raise ValueError(_no_roof(device, dtype, DTYPES[device.kind]))
+    found = card(fresh, device=device)
+    if dtype not in found.data["peak"]:
+        raise ValueError(_no_roof(device, dtype, found.data["peak"], found.data["left_out"][dtype]))
+    return roofline(found, dtype)
+
+
+def _no_roof(device, dtype, others, reason=""):
+    why = f", it {reason}" if reason else ""
+    return f"this {device.kind.upper()} has no measured roof for {dtype}{why}: choose {' or '.join(others)}."
 
 
 def card(fresh=False, progress=None, device=None):
-    """The machine card: everything that `sustained` knows. It takes 20 s, and none when one is kept on disk.
+    """The machine card: everything that `sustained` knows.
 
+    It takes 20 s, on a GPU at most 90 s, and none when one is kept on disk.
     fresh:     measure again even if a card is kept
     progress:  a function (share done, what is measured now) that is called at each step
     """
@@ -70,9 +78,14 @@ def _points(device, tell):
 
 def _kept(device):
     """The card on disk, unless it is doubtful and a better one may be had by now."""
-    found = cards.load(device.uid, lambda card: _age(card) >= -BELIEVED and all(
-        roofline(card, dtype).ridge < math.inf for dtype in DTYPES[device.kind]))
+    found = cards.load(device.uid, lambda card: _age(card) >= -BELIEVED and _whole(card, DTYPES[device.kind]))
     return found if found and (not doubtful(found) or _age(found) < BELIEVED) else None
+
+
+def _whole(card, dtypes):
+    """Whether a card has a roof for each dtype, or a reason why not."""
+    peak, left_out = card.data["peak"], card.data.get("left_out", {})
+    return peak and {*dtypes} <= {*peak, *left_out} and all(roofline(card, dtype).ridge < math.inf for dtype in peak)
 
 
 def _age(card):
@@ -91,12 +104,30 @@ def roofline(card, dtype):
     for label, mix in data["mixes"].items():             # of two kernels with the same mix the faster one
         point = (mix["share"], mix["bandwidth"], label)
         mixes[mix["share"]] = max(mixes.get(mix["share"], point), point)
+    within = data["device"]["caches"].get("L1", 0) if data["device"]["kind"] == "gpu" else 0
     return Roofline(
         peak=data["peak"][dtype], vector_peak=data["vector_peak"][dtype], bandwidth=data["bandwidth"],
         overhead=data["overhead"], name=data["device"]["name"], dtype=dtype, origin="measured",
         mixes=tuple(sorted(mixes.values())), write_allocate=data["write_allocate"],
-        levels=tuple((level["capacity"], level["bandwidth"]) for level in data["levels"]),
+        levels=tuple((level["capacity"], level["bandwidth"]) for level in data["levels"]
+                     if level["capacity"] > within),         # in a GPU's L1 a kernel finds nothing of the one before
+        clocks=tuple(clocks(data["overheads"])),
         note="doubtful, see its card" if doubtful(card) else "")
+
+
+def clocks(overheads):
+    """What runs timed by each clock of a GPU hold besides: (clock, once, each launch there, each one on the host) [s].
+
+    Back to back, a kernel follows the one before it after a gap, if the host is fast enough. Behind a flush, all is
+    queued, and the two events themselves take some time. In a graph the host has no part. The host's clock sees the
+    first launch and the wait.
+    """
+    if "a queued launch" in overheads:
+        gap, host, wait = (overheads[label] for label in ("a queued launch", "a launch", "a launch and a wait"))
+        yield "throughput", 0.0, gap, host
+        yield "cold", overheads["a timed window"], gap, 0.0
+        yield "graph", 0.0, overheads["a launch in a graph"], 0.0
+        yield "wall", max(wait - gap, 0.0), gap, host
 
 
 def judged(found, device):
@@ -104,20 +135,24 @@ def judged(found, device):
     facts = {"uid": device.uid, "name": device.name, "kind": device.kind, "cores": device.cores,
              "caches": device.caches, "memory": device.memory}
     data = {"schema": SCHEMA, "device": facts, "system": platform.platform(),
-            "date": datetime.now().astimezone().isoformat(timespec="seconds"), **bandwidths(found["rounds"])}
+            "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+            **bandwidths(found["rounds"], device.kind == "cpu")}
     data["levels"] = plateaus(found["sweep"], data["mixes"]["read"]["bandwidth"])
     data["peak"] = {dtype: best(points)["rate"] for dtype, points in found["gemm"].items()}
-    data["vector_peak"] = {dtype: best(points)["rate"] for dtype, points in found["fma"].items()}
+    data["vector_peak"] = {dtype: best(found["fma"][dtype])["rate"] for dtype in data["peak"]}
     data["overhead"] = found["overheads"][CALL[device.kind]]
     data["warnings"] = list(warnings(found, device))
     return Card(data | found)
 
 
-def bandwidths(rounds):
-    """What the fastest round says: bandwidth on the bus by mix, and whether a store reads its line first."""
+def bandwidths(rounds, cpu=True):
+    """What the fastest round says: bandwidth on the bus by mix, and whether a store reads its line first.
+
+    cpu:     a GPU never does
+    """
     kept = min(rounds, key=_duration)
     counted = {label: TRAFFIC[label][0] * point["bytes"] / point["seconds"] for label, point in kept.items()}
-    allocate = 2 * counted["write"] < ELIDED * max(counted["read"], counted["scale"])
+    allocate = cpu and 2 * counted["write"] < ELIDED * max(counted["read"], counted["scale"])
     mixes = {}
     for label, point in kept.items():
         arrays, stored, first = TRAFFIC[label]
@@ -163,14 +198,14 @@ def warnings(found, device):
         for dtype, noise in ((dtype, best(points)["spread"]) for dtype, points in roofs.items()):
             if noise > UNSTEADY:
                 yield f"{dtype} {what} spread over {100 * noise:.0f} % of their median: {INCONCLUSIVE}."
-    vector = {dtype: best(points)["rate"] for dtype, points in found["fma"].items()}
-    ratio = vector["float32"] / vector["float64"]
+    yield from found.get("doubts", ())
+    ratio = best(found["fma"]["float32"])["rate"] / best(found["fma"]["float64"])["rate"]
     if device.kind == "cpu" and not 1.5 < ratio < 2.7:      # a register holds twice as many
         yield (f"float32 multiply-adds are {ratio:.1f} times as fast as float64 ones, not twice: something else ran "
                f"meanwhile, {INCONCLUSIVE}.")
     if found["threads"] == 1:
         yield "only one core may be used, so every roof here is that of one core."
-    if found["buffer"] < 4 * device.caches.get("L3", 0):
+    if found["buffer"] < 4 * device.caches.get("L3" if device.kind == "cpu" else "L2", 0):
         yield (f"there is room for buffers of {si(found['buffer'], 'B')} only, less than four times the last "
                "cache as claimed: some of the bandwidth called memory's may be the cache's.")
 

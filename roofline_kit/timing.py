@@ -1,12 +1,12 @@
 """How long does it take, how sure is that, and what was wrong with the measurement?"""
 
 import contextlib
-import functools
 import math
 import time
 from bisect import insort
 from dataclasses import dataclass, replace
 
+from . import clocks, gpu
 from .device import device as this_device
 from .doubts import INCONCLUSIVE, MeasureError, doubts, only_constant, refuse, refuse_result
 from .host import foreign_load, load_mark
@@ -30,7 +30,8 @@ class Run:
     samples:   time of one call, each an average over a batch when calls are short [s]
     work:      what a call has to do, if told
     cold:      whether the caches were flushed before each sample
-    clock:     "wall" (host clock), or GPU events: "throughput" (calls back to back), "cold" (flush, one call)
+    clock:     "wall" (host clock), or GPU events: "throughput" (calls back to back), "cold" (flush, one call),
+               "graph" (calls in a CUDA graph, replayed)
     device:    name of the device
     warnings:  sentences, empty when nothing was wrong
     warm:      times of the warm-up calls, which do not count [s]
@@ -91,7 +92,9 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
 
     work:    what the call has to do, for rates: rk.gemm(m, n, k)
     cold:    flush the caches before each sample; otherwise what fits in a cache stays there
-    clock:   "throughput" or "cold" (GPU events), "wall" (the host's), or a function that returns seconds
+    clock:   on a GPU "throughput" (calls back to back, the default), "cold" (one call behind a flush), "graph" (a CUDA
+             graph of calls, replayed), all by its events, or "wall" (the host's, with the wait), which is a CPU's only
+             one; or a function that returns seconds
     limit:   time box for the sampling [s]
     roof:    a Roofline; a run above it is an error to explain
     Errors:  MeasureError, one sentence
@@ -100,13 +103,13 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
     refuse(call, work, cold, clock, limit, roof)
     cold = cold or clock == "cold"
     constant = only_constant(call)
-    host_bound, options, stream = [], {}, contextlib.nullcontext()
+    slow, options, stream, used = [], {}, contextlib.nullcontext(), "wall"
     if callable(clock):
         options["clock"] = clock
     elif device.kind == "gpu" and clock != "wall":
         device.wait()                                        # the data are there before another stream reads
-        stream = device.xp.cuda.Stream(non_blocking=True)
-        options["stopwatch"] = functools.partial(events, call, device, cold, host_bound)
+        stream, used = gpu.stream(device.xp), clock or ("cold" if cold else "throughput")
+        options["stopwatch"] = clocks.BY_EVENTS[used](call, device, slow)
     mark = load_mark()
     try:
         with stream:
@@ -114,17 +117,21 @@ def measure(call, work=None, *, name=None, cold=False, clock=None, limit=2.0, ro
     except MeasureError:
         raise
     except (Exception, SystemExit) as error:
-        text = (str(error).strip().splitlines() or [""])[0]
-        raise MeasureError(f"the call raised {type(error).__name__}{text and f' ({text})'}: run it once "
-                           "without measure to see where.") from error
+        told = gpu.explained(error) if device.kind == "gpu" else ""
+        raise MeasureError(told or f"the call raised {_named(error)}: run it once without measure to see where."
+                           ) from error
     run = Run(name or getattr(work, "name", "") or getattr(call, "__name__", "").replace("<lambda>", ""),
-              quantile(sorted(samples), 0.5), spread(sorted(samples)), tuple(samples), work, cold,
-              ("cold" if cold else "throughput") if "stopwatch" in options else "wall", device.name,
+              quantile(sorted(samples), 0.5), spread(sorted(samples)), tuple(samples), work, cold, used, device.name,
               warm=tuple(warm))
     found = doubts(run, least=LEAST[device.kind], aim=SPREAD[device.kind], limit=limit, roof=roof,
                    foreign=foreign_load(mark), constant=constant,
-                   host_bound=sum(host_bound[-len(samples):]) > len(samples) / 2)
+                   host_bound=sum(slow[-len(samples):]) > len(samples) / 2)
     return replace(run, warnings=tuple(found))
+
+
+def _named(error):
+    text = gpu.first_line(error)
+    return type(error).__name__ + (f" ({text})" if text != type(error).__name__ else "")
 
 
 def sample(call, *, cold=False, limit=2.0, settle=SETTLE, clock=time.perf_counter, device=None,
@@ -133,16 +140,10 @@ def sample(call, *, cold=False, limit=2.0, settle=SETTLE, clock=time.perf_counte
 
     settle:     sample for at least this long [s]
     clock:      a function that returns seconds
-    stopwatch:  a function of a number of calls that makes them and returns how long they took [s]
+    stopwatch:  of `clocks`; by default the host's clock
     """
     device = this_device(device)
-    stopwatch = stopwatch or functools.partial(wall, call, device, clock)
-
-    def window(count):
-        if cold:
-            device.flush()
-        return stopwatch(count)
-
+    window = stopwatch or clocks.wall(call, device, cold, clock)
     start = clock()
     result = call()
     device.wait()
@@ -170,35 +171,6 @@ def sample(call, *, cold=False, limit=2.0, settle=SETTLE, clock=time.perf_counte
         calm = len(samples) >= LEAST[device.kind] and spread(ordered) <= SPREAD[device.kind]
         if elapsed >= limit or (calm and elapsed >= settle):
             return samples, warm
-
-
-def wall(call, device, clock, count):
-    """Time of `count` calls and of the wait for their results [s], by the host's clock."""
-    device.wait()                                            # a GPU may still flush
-    start = clock()
-    for _ in range(count):
-        call()
-    device.wait()
-    return clock() - start
-
-
-def events(call, device, cold, host_bound, count, clock=time.perf_counter):
-    """Time between two events on the GPU with `count` calls between them [s].
-
-    After a flush the calls are queued before the first event happens, so no gap of the host's falls between
-    the two. `host_bound` gets True where the host was too slow for that, or launched for half of the time.
-    """
-    begin, end = device.xp.cuda.Event(), device.xp.cuda.Event()
-    begin.record()
-    start = clock()
-    for _ in range(count):
-        call()
-    launching, late = clock() - start, begin.done
-    end.record()
-    end.synchronize()
-    seconds = device.xp.cuda.get_elapsed_time(begin, end) / 1e3
-    host_bound.append(late if cold else launching > seconds / 2)
-    return seconds
 
 
 def quantile(ordered, share):

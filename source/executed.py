@@ -79,7 +79,7 @@ def _cleaned(outputs):
             output.text = re.sub(r"[^\n]*\r(?=[^\n])", "", output.text)
             if output.name == "stderr" or not output.text.strip():
                 continue
-        if "application/vnd.jupyter.widget-view+json" in data:
+        if "application/vnd.jupyter.widget-view+json" in data or list(data.values()) == [""]:   # or a bar that is gone
             continue
         output.pop("transient", None)
         if "image/png" in data:

@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ("requirements.lock.txt", "requirements.cuda12.lock.txt", "requirements.cuda13.lock.txt")
+NVRTC = "requirements.nvrtc.lock.txt"
+LOCKS = ("requirements.lock.txt", "requirements.cuda12.lock.txt", "requirements.cuda13.lock.txt", NVRTC)
 PIP = "-m pip install"
 NO_NETWORK = "dns error: failed to lookup address information: Temporary failure in name resolution"
 
@@ -50,12 +51,13 @@ def folder(tmp_path):
 
 @pytest.fixture
 def course(folder, monkeypatch):
-    """A fresh folder's course.py, on a machine without uv and driver; what it starts is kept in .started."""
+    """A fresh folder's course.py, on a machine with Python alone; what it starts is kept in .started."""
     spec = importlib.util.spec_from_file_location("course_copy", folder / "course.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.started = []
     monkeypatch.setattr(module, "driver", lambda: None)
+    monkeypatch.setattr(module, "COMPILER", None)
     monkeypatch.setattr(module.shutil, "which", lambda name: None)
     monkeypatch.setattr(os, "chdir", lambda path: module.started.append(path))
     monkeypatch.setattr(os, "execve", lambda path, command, env: module.started.append(command[1:]))
@@ -372,10 +374,24 @@ def test_a_machine_without_a_driver_is_one(machine):
 
 @pytest.mark.parametrize("version, lock, word", [
     ((13, 1), "requirements.cuda13.lock.txt", "13.1"), ((14, 0), "requirements.cuda13.lock.txt", "14.0"),
-    ((12, 0), "requirements.cuda12.lock.txt", "12.0"), ((11, 8), None, "updated"), (None, None, "CPU")])
-def test_a_driver_gets_the_cupy_that_it_can_run(course, version, lock, word):
+    ((12, 0), "requirements.cuda12.lock.txt", "12.0"), ((11, 8), NVRTC, "updated"), (None, NVRTC, "CPU")])
+def test_a_driver_gets_the_cupy_that_it_can_run_and_none_the_compiler(course, monkeypatch, version, lock, word):
+    monkeypatch.setattr(course, "COMPILER", NVRTC)
     found, sentence = course.gpu_lock(version)
     assert found == lock and word in sentence
+
+
+def test_without_a_driver_the_compiler_is_installed_after_the_rest(course, tools, monkeypatch):
+    monkeypatch.setattr(course, "COMPILER", NVRTC)
+    course.main(["test"])
+    assert tools.said[-1].endswith(f"-r {NVRTC}") and tools.said[-2].endswith(f"-r {LOCKS[0]}")
+
+
+def test_a_compiler_that_cannot_be_installed_does_not_stop_the_course(course, tools, monkeypatch, capsys):
+    monkeypatch.setattr(course, "COMPILER", NVRTC)
+    tools.failures = {"nvrtc": OSError(NO_NETWORK)}
+    course.main(["test"])
+    assert "NVIDIA's compiler could not be installed" in capsys.readouterr().err and ready(course)
 
 
 @pytest.mark.parametrize("cuda, other", [(12, 13), (13, 12)])

@@ -65,9 +65,18 @@ def test_a_driver_without_cupy_is_told_once_in_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_cupy_without_a_gpu_falls_back_and_names_the_error(monkeypatch, capsys):
-    use(monkeypatch, fake_cupy(status=35))
-    assert device().kind == "cpu" and "cudaErrorFake: it is broken" in capsys.readouterr().err
+@pytest.mark.parametrize(("cupy", "says"), [
+    (fake_cupy(status=999), "the driver reports an error: cudaErrorFake: it is broken: run `nvidia-smi`"),
+    (fake_cupy(status=35, driver=0), "CuPy is installed but this machine has no NVIDIA driver: if it has"),
+    (fake_cupy(factor=1), "a test kernel gives wrong numbers: look for errors with"),
+    (fake_cupy(), "CuPy cannot use it (a test kernel gave wrong numbers): `python -m roofline_kit doctor`"),
+])  # fmt: skip
+def test_cupy_without_a_gpu_falls_back_and_tells_why_and_what_to_do_in_one_line(monkeypatch, capsys, cupy, says):
+    cupy.arange = lambda *size, **kind: np.zeros(3)
+    use(monkeypatch, cupy)
+    assert device().kind == "cpu"
+    told = capsys.readouterr().err
+    assert told.startswith(f"using the CPU: {says}") and told.count("\n") == 1
 
 
 def test_insisting_on_a_gpu_is_one_sentence_with_a_next_step():
@@ -226,6 +235,22 @@ def test_a_gpu_draws_small_floats_too(monkeypatch):
     use(monkeypatch, fake_cupy())
     numbers = device().random(100, 100)
     assert numbers.dtype == "float16" and abs(numbers.astype("float32").std() - 1) < 0.05
+
+
+def test_a_gpu_draws_bfloat16_without_a_cast(monkeypatch):
+    use(monkeypatch, fake_cupy())
+    numbers = device().random(100, 100, dtype="bfloat16").get().astype("float32")
+    assert abs(numbers.std() - 1) < 0.05 and abs(numbers).min() > 0 and len(np.unique(numbers)) > 1000
+
+
+def test_a_dtype_that_cupy_has_no_arrays_of_is_one_sentence(monkeypatch):
+    def empty(shape, dtype):
+        raise TypeError("Unsupported dtype float8_e4m3fn")
+    cupy = fake_cupy()
+    cupy.empty = empty
+    use(monkeypatch, cupy)
+    with pytest.raises(ValueError, match=r"^this CuPy has no arrays of float8_e4m3fn \(Unsup.*: choose float16"):
+        device().random(3, dtype="float8")
 
 
 def test_the_text_names_cores_caches_memory_and_library():

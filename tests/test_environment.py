@@ -16,8 +16,7 @@ DIRECT = [*map(Requirement, PROJECT["project"]["dependencies"] + PROJECT["depend
 EXTRAS = {name: [*map(Requirement, lines)]
           for name, lines in PROJECT["project"]["optional-dependencies"].items()}
 CONDA_NAMES = {"matplotlib-base": "matplotlib"}      # conda-forge's matplotlib is this and a window toolkit
-LOCKS = {"main": "requirements.lock.txt", "cuda12": "requirements.cuda12.lock.txt",
-         "cuda13": "requirements.cuda13.lock.txt"}
+LOCKS = {"main": "requirements.lock.txt", **{name: f"requirements.{name}.lock.txt" for name in EXTRAS}}
 MACHINES = [{"sys_platform": system, "os_name": "nt" if system == "win32" else "posix",
              "python_version": f"3.{minor}", "python_full_version": f"3.{minor}.{patch}",
              "implementation_name": "cpython", "platform_python_implementation": "CPython"}
@@ -29,7 +28,7 @@ def pins(lock):
     for block in re.split(r"(?m)^(?=[A-Za-z0-9])", (ROOT / LOCKS[lock]).read_text())[1:]:
         pin = Requirement(block.splitlines()[0].rstrip(" \\"))
         hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)
-        yield canonicalize_name(pin.name), str(pin.specifier).removeprefix("=="), pin.marker, hashes
+        yield canonicalize_name(pin.name), str(pin.specifier).removeprefix("=="), pin.marker, tuple(hashes)
 
 
 def conda():
@@ -53,7 +52,7 @@ def test_environment_yml_installs_the_kit_in_place():
 
 def test_environment_yml_offers_the_cupy_of_the_extras():
     offered = re.search(r"# - (cupy\S*)", (ROOT / "environment.yml").read_text()).group(1)
-    for needs in EXTRAS.values():
+    for needs in (EXTRAS["cuda12"], EXTRAS["cuda13"]):
         assert Requirement(offered).specifier == needs[0].specifier and needs[0].name.startswith("cupy-cuda")
 
 
@@ -90,6 +89,10 @@ def test_neither_cupy_lock_has_the_others_wheels():
     assert twelve & thirteen <= {"cuda-pathfinder"}           # pure Python, of no CUDA version
     assert not [name for name in twelve if "cuda13" in name]
     assert not [name for name in thirteen if "cuda12" in name or name.endswith("cu12")]
+
+
+def test_the_compiler_is_the_same_with_a_gpu_and_without():
+    assert set(pins("nvrtc")) <= set(pins("cuda13"))
 
 
 def test_the_slow_helper_is_never_installed():

@@ -1,11 +1,13 @@
 import dataclasses
 import importlib
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import CPU, run_of
 
+from roofline_kit.cuda import CudaError, cuda
 from roofline_kit.exercises import find
 from roofline_kit.ops import dot
 from roofline_kit.work import Work
@@ -56,6 +58,13 @@ def test_no_run_or_a_run_without_work_is_told_so():
     assert "what rk.measure returns is asked, not 0.1" in told("99.4", 0.1, n=8, roof=CPU).text
     assert "work=" in told("99.4", run_of(None, cold=True), n=8, roof=CPU).text
     assert told("99.4", [], n=8, roof=CPU).text == "1 run is asked, not 0."
+
+
+def test_the_run_that_is_inconclusive_among_several_is_named():
+    exercise = dataclasses.replace(find("99.4"), reference=(dot(8), dot(8)), slips={})
+    runs = [run_of(dot(8), cold=True), run_of(dot(8), cold=True, samples=(1.0,))]
+    verdict = checks.judge(exercise, runs, 1, {"roof": CPU})
+    assert verdict.state == "unclear" and verdict.text.startswith("inconclusive, run 2: 1 samples")
 
 
 # kernels
@@ -127,3 +136,68 @@ def test_a_kernel_that_is_right_but_moves_too_much_is_told_so(monkeypatch):
                             lambda call, work, slower=slower, **_: run_of(work, slower=slower))
         verdict = checks.judge(exercise, lambda x, gain: x * gain, 1, {"roof": CPU})
         assert verdict.state == state and "% of the roof" in verdict.text
+
+
+# kernels in CUDA C++
+
+ADD = find("99.9").alternatives[-1]
+
+
+def test_a_kernel_in_cuda_may_answer_as_text_as_a_file_or_compiled(tmp_path):
+    (tmp_path / "add.cu").write_text(ADD)
+    for answer in (ADD, tmp_path / "add.cu", cuda(ADD, "add", "cpu")):
+        verdict = told("99.9", answer)
+        assert verdict.state == "right" and "bytes loaded, to the byte what is asked" in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("if (i < n) ", "", "reads a["),
+        ("a[i] + b[i];", "a[i] + b[i]", "line 3 does not compile"),
+        ("a[i] + b[i]", "a[i] - b[i]", "That subtracts."),
+        ("a[i] + b[i]", "2 * (a[i] + b[i])", "the result is twice the right value"),
+        ("a[i] + b[i]", "a[i] + b[i] + 0 * a[0]", "1.5 times the"),
+        ("void add", "void sum", "did you mean 'sum'"),
+        ("if (i < n)", "if (i + 1 < n)", "not written"),
+        ("int n)", "float n)", "is not a int32"),
+    ],
+)
+def test_a_wrong_kernel_in_cuda_is_told_why(old, new, part):
+    verdict = told("99.9", ADD.replace(old, new))
+    assert verdict.state == "wrong" and part in verdict.text
+
+
+def test_a_kernel_that_loads_too_much_is_told_its_line_and_what_to_do():
+    text = told("99.9", ADD.replace("a[i] + b[i]", "a[i] + b[i] + 0 * b[n - 1]")).text
+    assert "most of it in line 3, `if (i < n) out[i] =" in text and text.endswith("load each number once.")
+
+
+def test_a_kernel_that_loads_less_than_is_asked_is_right():
+    generous = dataclasses.replace(find("99.9").cuda, most=lambda a: 9 * len(a))
+    verdict = checks.judge(dataclasses.replace(find("99.9"), cuda=generous), ADD, 1, {})
+    assert verdict.state == "right" and "bytes loaded, less than the" in verdict.text
+
+
+def test_without_a_compiler_a_kernel_in_cuda_is_inconclusive(monkeypatch):
+    def missing():
+        raise CudaError("there is no compiler: install one.")
+
+    monkeypatch.setattr("roofline_kit.exercises.sources.compiler", missing)
+    assert told("99.9", ADD) == ("unclear", "inconclusive: there is no compiler: install one.")
+    assert told("99.9", lambda a, b, out: np.add(a, b, out=out)).state == "right"
+
+
+def test_text_is_no_answer_where_a_function_is_asked():
+    assert "a function of (x, gain) is asked, not the text" in told("99.5", "ADD").text
+    assert "or CUDA C++ as text, is asked, not 3" in told("99.9", 3).text
+
+
+@pytest.mark.parametrize(("factor", "state"), [(1, "right"), (2, "wrong")])
+def test_where_there_is_a_gpu_the_kernel_has_to_be_right_on_it_too(monkeypatch, factor, state):
+    def raw_kernel(xp, source, name):
+        return lambda grid, block, args, shared_mem: np.multiply(args[0] + args[1], factor, out=args[2])
+
+    monkeypatch.setattr("roofline_kit.cuda.gpu.raw_kernel", raw_kernel)
+    device = SimpleNamespace(kind="gpu", xp=np, wait=lambda: None)
+    assert told("99.9", ADD, device=device).state == state

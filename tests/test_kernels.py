@@ -5,7 +5,7 @@ import pytest
 
 from roofline_kit.device import device
 from roofline_kit.kernels import HOMES
-from roofline_kit.kernels.fma import CHAINS, RATIO, fma, width
+from roofline_kit.kernels.fma import CHAINS, RATIO, fma, in_vectors, width
 
 numba = pytest.importorskip("numba")
 CPU = device("cpu")
@@ -91,8 +91,8 @@ def test_chains_of_multiply_adds_give_numpys_numbers(threads, chains, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_chain_is_computed_in_whole_vectors(dtype):
-    fma(1, 1, np.dtype(dtype).type(0.5))
-    code = "".join(fma.inspect_llvm().values())
+    in_vectors(1, 1, np.dtype(dtype).type(0.5))
+    code = "".join(in_vectors.inspect_llvm().values())
     letter, lanes = ("float", width() // 4) if dtype == "float32" else ("double", width() // 8)
     assert code.count(f"fmul contract <{lanes} x {letter}>") >= sum(CHAINS)
 
@@ -100,6 +100,11 @@ def test_every_chain_is_computed_in_whole_vectors(dtype):
 def test_numbers_stay_away_from_zero_however_long_a_chain_runs():
     lanes = width() // 8
     assert fma(1, 200_000, 0.5) == pytest.approx(numba.get_num_threads() * lanes, rel=1e-6)
+
+
+def test_a_long_dot_product_stays_exact():
+    x, y = (np.random.default_rng(seed).uniform(0.5, 1.5, 3_000_001).astype("float32") for seed in (1, 2))
+    assert CPU.kernel("dot")(x, y) == pytest.approx(np.dot(x.astype("float64"), y.astype("float64")), rel=1e-6)
 
 
 def test_every_kernel_has_a_home():

@@ -12,12 +12,13 @@ KIT = Path(__file__).parents[1] / "roofline_kit"
 LAYERS = {  # in reading order: a module imports only modules that stand before it
     "count": ("units", "work", "ops", "traced", "referee"),
     "bound": ("roofline", "datasheets"),
-    "machine": ("host", "kernels", "device", "doubts", "timing", "cards", "protocol", "protocol_gpu", "sustained",
-                "doctor"),
-    "people": ("report", "plot", "exercises", "check", "grade", "__init__", "__main__"),
+    "machine": ("host", "occupancy", "nvrtc", "gpu", "gpu_state", "kernels", "device", "doubts", "clocks", "timing",
+                "cards", "cuda_on_cpu", "cuda", "nvml", "protocol", "products", "protocol_gpu", "sustained", "recorded",
+                "jobs", "record", "doctor"),
+    "people": ("report", "plot", "tiles", "exercises", "check", "grade", "__init__", "__main__"),
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
-HEAVY = {"numba", "matplotlib", "cupy", "IPython", "ipywidgets", "psutil", "threadpoolctl", "filelock",
+HEAVY = {"numba", "matplotlib", "cupy", "pynvml", "IPython", "ipywidgets", "psutil", "threadpoolctl", "filelock",
          "ml_dtypes"}
 FILES = sorted(KIT.rglob("*.py"))
 TABLE = re.compile(r"lab\d\d\.py")     # one lab's exercises: a list, not code to read in one sitting

@@ -7,10 +7,14 @@ import sys
 
 import pytest
 import test_sustained
+from conftest import CPU as ROOF
+from conftest import run_of
 from test_sustained import CPU, failing, forget, points
 
 from roofline_kit import cards, protocol
 from roofline_kit.__main__ import main
+from roofline_kit.ops import gemm
+from roofline_kit.recorded import Recorded
 from roofline_kit.sustained import judged
 
 measured = test_sustained.measured                       # a fixture, found by its name
@@ -19,6 +23,15 @@ measured = test_sustained.measured                       # a fixture, found by i
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
     monkeypatch.setattr(sys.modules["roofline_kit.sustained"], "this_device", lambda kind=None: CPU)
+
+
+class Told(Recorded):
+    """A recording whose roof is one by hand."""
+
+    dtypes = ("float32",)
+
+    def roof(self, dtype=None):
+        return ROOF
 
 
 def fails(capsys, code, *arguments):
@@ -65,6 +78,19 @@ def test_the_roofline_is_drawn_into_a_file(measured, tmp_path, ending, start):
 def test_the_doctor_answers(capsys):
     code, told = main(["doctor"]), capsys.readouterr().out
     assert "Python" in told and code == (not told.endswith("no problems found\n"))
+
+
+def test_a_recording_without_a_file_to_write_is_refused(measured, capsys):
+    assert "--out FILE" in fails(capsys, 1, "record") and measured == []
+
+
+def test_a_recording_is_told_in_the_end(measured, capsys, monkeypatch, tmp_path):
+    asked = []
+    recording = Told("here", "", "cpu", "2026", {}, None, (run_of(gemm(8, 8, 8)),))
+    monkeypatch.setattr("roofline_kit.record.record", lambda path, fresh: asked.append((path, fresh)) or recording)
+    assert main(["record", "--out", str(tmp_path / "here.json"), "--fresh"]) == 0
+    told = capsys.readouterr().out
+    assert asked == [(tmp_path / "here.json", True)] and "1 runs" in told and "a laptop, by hand" in told
 
 
 def test_an_unknown_option_is_one_sentence(capsys):

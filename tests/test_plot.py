@@ -1,5 +1,9 @@
 """Figures: the right points in the right place, told apart without colour, and no clock needed to draw them."""
 
+import os
+import subprocess
+import sys
+
 import matplotlib
 import pytest
 
@@ -133,3 +137,12 @@ def test_a_second_sweep_on_the_same_axes_has_another_colour():
 def test_what_cannot_be_drawn_is_refused_in_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+def test_in_a_notebook_the_second_figure_is_shown_like_the_first():
+    code = ("from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
+            "import matplotlib, roofline_kit as rk; rk.plot(rk.Roofline(1e12, 1e11));"
+            "print(matplotlib.is_interactive())")
+    env = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert told.stdout == "True\n"

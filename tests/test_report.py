@@ -12,8 +12,8 @@ HERE = Roofline(peak=100e9, bandwidth=10e9, name="machine", origin="measured", l
 DOT, GEMM = dot(10**7), gemm(1000, 1000, 1000)                        # 8 ms of memory, 20 ms of arithmetic
 
 
-def run(work, seconds, spread=0.01, cold=True, warnings=()):
-    return Run(work.name, seconds, spread, (seconds,), work, cold, warnings=warnings)
+def run(work, seconds, spread=0.01, cold=True, **told):
+    return Run(work.name, seconds, spread, (seconds,), work, cold, **told)
 
 
 def row(*args, **kwargs):
@@ -91,6 +91,13 @@ def test_warnings_that_differ_in_a_number_only_share_a_line():
 
 def test_the_clocks_warnings_are_shown_with_the_name_of_the_run():
     assert "dot: noisy here" in repr(scorecard(HERE, run(DOT, 0.01, warnings=("noisy here",))))
+
+
+def test_a_run_is_held_against_what_its_clock_sees():
+    gpu = Roofline(1e15, 4e12, overhead=5e-6, clocks=(("cold", 1e-6, 1e-6, 0.0), ("graph", 0.0, 1e-6, 0.0)))
+    cold, wall = (run(dot(1000), 2.1e-6, clock=clock) for clock in ("cold", "wall"))
+    assert 0.9 < attained(gpu, cold) < 1 and attained(gpu, wall) > 2
+    assert "ABOVE ITS ROOF" in repr(scorecard(gpu, wall)) and "latency-bound" in repr(scorecard(gpu, cold))
 
 
 def test_a_work_without_any_work_has_nothing_to_do():

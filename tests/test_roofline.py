@@ -86,6 +86,23 @@ def test_in_a_cache_a_store_finds_its_line():
     assert CPU.times(elementwise(10), cold=False).memory == 120 / 400e9
 
 
+TIMED = Roofline(100e9, 10e9, overhead=1e-6, clocks=(("queued", 2.0, 0.5, 0.0), ("hosted", 0.0, 0.5, 3.0)))
+
+
+@pytest.mark.parametrize(("clock", "launches", "latency", "seconds"), [
+    ("queued", 1, 2.5, 3.5), ("queued", 4, 4.0, 5.0),        # once 2 s, half a second a launch, beside 1 s of memory
+    ("hosted", 1, 3.0, 3.0), ("hosted", 4, 12.0, 12.0),      # the host's 3 s a launch hide all of it
+    (None, 4, 4e-6, 1 + 4e-6), ("wall", 4, 4e-6, 1 + 4e-6)])
+def test_a_launch_costs_what_the_clock_of_the_run_sees_of_it(clock, launches, latency, seconds):
+    work = Work(0, 10e9, launches=launches)
+    assert TIMED.times(work, clock=clock).latency == latency and TIMED.seconds(work, clock=clock) == seconds
+    assert TIMED.bound(work, clock=clock) == ("latency" if latency > 1 else "memory")
+
+
+def test_where_memory_takes_longer_than_the_host_only_the_gaps_are_added():
+    assert TIMED.seconds(Work(0, 200e9, launches=2), clock="hosted") == 20 + 2 * 0.5
+
+
 @pytest.mark.parametrize("bad", [-1, float("nan"), "fast", 0])
 def test_a_rate_that_cannot_be_is_refused(bad):
     with pytest.raises(ValueError, match="bandwidth is"):

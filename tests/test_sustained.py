@@ -114,6 +114,15 @@ def test_the_roofs_of_a_dtype_are_its_best_points():
     assert (roof.peak, roof.vector_peak, roof.overhead, roof.origin) == (80e9, 100e9, 4e-7, "measured")
 
 
+def test_a_cpu_has_no_clocks_of_a_gpu():
+    assert roofline(judged(points(), CPU), "float64").clocks == ()
+
+
+def test_buffers_that_a_gpus_l2_could_hold_are_said():
+    gpu = SimpleNamespace(kind="gpu", caches={"L1": 2**18, "L2": 50 * MiB})
+    assert "buffers of 67.1 MB only" in " ".join(warnings(points(buffer=64 * MiB), gpu))
+
+
 def test_three_caches_are_found_where_the_rate_falls():
     found = plateaus(sweep((3, 400e9), (4, 300e9), (3, 200e9), (4, 60e9)), 60e9)
     assert [level["bandwidth"] for level in found] == [400e9, 300e9, 200e9]

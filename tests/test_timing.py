@@ -4,10 +4,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from fake_cupy import Gpu, fake_cupy
 
 from roofline_kit.doubts import MeasureError
-from roofline_kit.timing import Run, events, measure, quantile, sample, spread
+from roofline_kit.timing import Run, measure, quantile, sample, spread
 from roofline_kit.work import Work
 
 TICK = 2.0**-20           # s, about 1 us; sums of powers of two are exact
@@ -41,11 +40,6 @@ class Bench:
 
     def measure(self, *work, **options):
         return measure(self.call, *work, clock=self.clock, device=self.device, **options)
-
-
-def gpu_device(gpu, flush=0.0):
-    cupy = fake_cupy(gpu)
-    return SimpleNamespace(kind="gpu", name="a fake", xp=cupy, wait=gpu.wait, flush=lambda: gpu.run(flush))
 
 
 def test_quantiles_are_linear_between_neighbours():
@@ -200,17 +194,17 @@ def test_foreign_load_makes_a_calm_run_inconclusive(monkeypatch):
 
 @pytest.mark.parametrize(("roofs", "warned"), [(0.25, 0), (0.26, 0), (0.27, 1), (0.1, 0)])
 def test_more_than_five_per_cent_above_the_roof_is_an_error_to_explain(roofs, warned):
-    roof = SimpleNamespace(seconds=lambda work, cold: roofs)
+    roof = SimpleNamespace(seconds=lambda work, cold, clock: roofs)
     run = Bench(0.25).measure(Work(1, 1), roof=roof, limit=100)
     assert len(run.warnings) == warned and all("faster than its roof" in text for text in run.warnings)
 
 
-def test_the_roof_is_asked_for_cold_or_hot():
+def test_the_roof_is_asked_for_cold_or_hot_and_by_which_clock():
     asked = []
-    roof = SimpleNamespace(seconds=lambda work, cold: asked.append(cold) or 0.0)
+    roof = SimpleNamespace(seconds=lambda *how: asked.append(how[1:]) or 0.0)
     Bench(0.25).measure(Work(1, 1), roof=roof, cold=True, limit=10**6)
     Bench(0.25).measure(Work(1, 1), roof=roof)
-    assert asked == [True, False]
+    assert asked == [(True, "wall"), (False, "wall")]
 
 
 def test_the_name_is_the_given_one_or_that_of_the_work_or_of_the_call():
@@ -247,46 +241,6 @@ def test_a_run_is_one_line_and_its_warnings_below():
 def test_a_run_cannot_be_changed():
     with pytest.raises(AttributeError):
         Run("dot", 1.0).seconds = 0.5
-
-
-def test_on_a_gpu_calls_back_to_back_share_one_window():
-    gpu = Gpu(launch=2 * TICK)                               # a launch takes 2 us, a kernel 16
-    run = measure(lambda: gpu.run(16 * TICK), device=gpu_device(gpu), limit=0.5)
-    assert run.clock == "throughput" and len(run.samples) >= 30
-    assert 16 * TICK < run.seconds < 16.1 * TICK             # the gap before the first launch, over 64 calls
-
-
-def test_on_a_gpu_a_cold_call_is_queued_behind_the_flush_and_timed_alone():
-    gpu = Gpu(launch=2 * TICK)
-    device = gpu_device(gpu, flush=100 * TICK)
-    run = measure(lambda: gpu.run(16 * TICK), device=device, cold=True, limit=0.5)
-    assert run.clock == "cold" and set(run.samples) == {16 * TICK} and run.warnings == ()
-
-
-def test_on_a_gpu_a_host_slower_than_the_flush_is_host_bound():
-    gpu = Gpu(launch=200 * TICK)
-    run = measure(lambda: gpu.run(16 * TICK), device=gpu_device(gpu, flush=100 * TICK), cold=True, limit=0.5)
-    assert run.seconds > 16 * TICK and run.warnings[0].startswith("host-bound")
-
-
-def test_on_a_gpu_the_host_clock_includes_the_launch():
-    gpu = Gpu(launch=4.0)
-    run = measure(lambda: gpu.run(8.0), device=gpu_device(gpu), clock=gpu.clock, limit=1000)
-    assert run.clock == "wall" and set(run.samples) == {12.0}
-
-
-def test_on_a_gpu_the_host_clock_does_not_include_the_flush():
-    gpu = Gpu(launch=4.0)
-    device = gpu_device(gpu, flush=100.0)
-    run = measure(lambda: gpu.run(8.0), device=device, cold=True, clock=gpu.clock, limit=9999)
-    assert set(run.samples) == {12.0}
-
-
-@pytest.mark.parametrize(("launch", "late"), [(1.0, False), (6.0, True)])
-def test_launching_for_over_half_of_the_time_is_host_bound(launch, late):
-    gpu, seen = Gpu(launch), []
-    events(lambda: gpu.run(8.0), gpu_device(gpu), False, seen, 10, clock=gpu.clock)
-    assert seen == [late]
 
 
 @pytest.mark.parametrize("clock", [lambda: 1.0, lambda: float("nan")])

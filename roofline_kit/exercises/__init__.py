@@ -40,6 +40,7 @@ class Exercise:
     work, big:     build: the Work of a call, and the larger arrays it is timed on
     out:           build: the input that the answer writes its result into; "": it returns the result
     least:         build: share of the roof that is asked for
+    cuda:          build: how an answer in CUDA C++ is launched and counted, a `sources.Cuda`; None: none is taken
     """
 
     kind: str
@@ -62,6 +63,7 @@ class Exercise:
     big: object = None
     out: str = ""
     least: float = 0.0
+    cuda: object = None
 
 
 class Verdict(NamedTuple):

@@ -8,7 +8,7 @@ from ..device import device as this_device
 from ..report import ABOVE, NOISY, attained
 from ..timing import measure
 from ..units import si
-from . import Blank, Form, Verdict, call, draw, example, result_of, time_box
+from . import Blank, Form, Verdict, call, draw, example, result_of, sources, time_box
 from .factors import explain
 from .numbers import _what
 
@@ -18,21 +18,22 @@ LIMIT = 0.5          # s that the timing at the end may take
 
 
 def judge(exercise, answer, known, seed):
-    """The verdict on a function of arrays. Errors: Blank, Form."""
+    """The verdict on a function of arrays, or on CUDA C++ where that may answer. Errors: Blank, Form."""
     rng = np.random.default_rng(seed)
     device = known.get("device") or this_device()
+    kernel = sources.kernel(exercise, answer, device)
+    if kernel and sources.unable():
+        return Verdict("unclear", sources.unable())
     pairs = []
     for _ in range(TRIALS):
         arrays = {name: _rounded(value) for name, value in draw(exercise.inputs, rng).items()}
-        if not callable(answer):
-            raise Form(f"a function of ({', '.join(arrays)}) is asked, not {_what(answer)}.")
         right = np.asarray(call(exercise.reference, known | _copies(arrays)))
-        with time_box():
-            pairs.append((_run(exercise, answer, arrays, device), right, arrays))
+        pairs.append((_given(exercise, kernel or answer, arrays, device), right, arrays))
         _look(*pairs[-1])
     tolerance = exercise.tolerance or 1e-3
     if all(close(given, right, tolerance) for given, right, _ in pairs):
-        return _speed(exercise, answer, known, device, rng, tolerance)
+        return (sources.traffic(exercise, kernel, max((arrays for *_, arrays in pairs), key=_size)) if kernel
+                else _speed(exercise, answer, known, device, rng, tolerance))
     for wrong, sentence in exercise.slips.values():
         slips = [np.asarray(call(wrong, known | _copies(arrays))) for _, _, arrays in pairs]
         if all(slip.shape == given.shape and close(given, slip, tolerance)
@@ -40,6 +41,21 @@ def judge(exercise, answer, known, seed):
             return Verdict("wrong", sentence)
     given, right, arrays = next(pair for pair in pairs if not close(*pair[:2], tolerance))
     return Verdict("wrong", f"{_where(given, right, tolerance)} ({example(arrays)}; seed {seed}).")
+
+
+def _given(exercise, answer, arrays, device):
+    """What the answer makes of these arrays, as a float64 NumPy array."""
+    if isinstance(answer, sources.Kernel):                 # it has a time limit of its own, and compiling is not in it
+        return sources.run(exercise, answer, arrays)
+    if not callable(answer):
+        source = ", or CUDA C++ as text," if exercise.cuda else ""
+        raise Form(f"a function of ({', '.join(arrays)}){source} is asked, not {_what(answer)}.")
+    with time_box():
+        return _run(exercise, answer, arrays, device)
+
+
+def _size(arrays):
+    return sum(np.size(value) for value in arrays.values())
 
 
 def _rounded(value):

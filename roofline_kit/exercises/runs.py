@@ -34,9 +34,15 @@ def judge(exercise, answer, known, seed):
     for i, (run, work) in enumerate(zip(runs, works), 1):
         found = _fault(exercise, run, work, known)
         if found:
-            return Verdict(found.state, (f"run {i}: " if len(runs) > 1 else "") + found.text)
+            return Verdict(found.state, found.text if len(runs) == 1 else _of_run(i, found.text))
     told = _told(runs[0], known["roof_for"](runs[0].work)) if len(runs) == 1 else ""
     return Verdict("right", exercise.right + told)
+
+
+def _of_run(number, text):
+    """The sentence with the number of its run; one that is inconclusive still begins so, as a grader expects."""
+    told = text.removeprefix("inconclusive: ")
+    return f"run {number}: {text}" if told == text else f"inconclusive, run {number}: {told}"
 
 
 def _alike(works, others):

@@ -5,10 +5,13 @@ until the unit is busy all the time: then the rate stops growing, and that is th
 """
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import get_num_threads, njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from .floats import put, stored
 
 CHAINS = (1, 2, 3, 4, 6, 8, 10, 12, 16)     # four units of four cycles each take sixteen
 RATIO = 0.999            # x = r x + (1 - r) goes to 1: neither zeros nor denormals nor overflow on the way
@@ -72,14 +75,40 @@ def _chains(chains, steps, start):
 
 
 @njit(parallel=True)
-def fma(chains, steps, start):
-    """Sum of x after `steps` times x = 0.999 x + 0.001, for each lane of `chains` vectors on each thread.
-
-    start:   the number that the chains begin near; its dtype is that of the arithmetic
-    FLOPs:   2 threads chains lanes steps
-    Bytes:   0                      everything stays in registers
-    """
+def in_vectors(chains, steps, start):
+    """The sum over all lanes of all chains of all threads."""
     total = start * 0
     for _ in prange(get_num_threads()):
         total += _chains(chains, steps, start)
     return total
+
+
+@njit(parallel=True)
+def _fill(chains, steps, out):
+    """The loops of the CUDA kernel, element by element, in float64."""
+    for i in prange(out.size):
+        total = 0.0
+        for chain in range(chains):
+            x = chain / (2 * chains) + i % 32 / 128
+            for _ in range(steps):
+                x = x * RATIO + (1 - RATIO)
+            total += x
+        put(out, i, total)
+
+
+def fma(chains, steps, start):
+    """Sum of x after `steps` times x = 0.999 x + 0.001, for each lane of `chains` vectors on each thread.
+
+    start:   the number that the chains begin near; its dtype is that of the arithmetic. Or an array, as on a GPU: each
+             element gets the sum of `chains` numbers of its own; for comparison, since nothing is done in vectors
+    FLOPs:   2 threads chains lanes steps
+    Bytes:   0                      everything stays in registers
+    """
+    if np.ndim(start) == 0:
+        return in_vectors(chains, steps, start)
+    return _fill(chains, steps, start if start.dtype == "float64" else stored("fma", start)[0])
+
+
+@njit
+def empty():
+    """Nothing: what is left is the cost of a call."""
