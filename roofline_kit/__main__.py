@@ -16,7 +16,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments=None):
     """Run the command line; the exit code."""
-    parser = _Parser("python -m roofline_kit", description="What this machine can sustain, measured in 30 s.")
+    parser = _Parser("python -m roofline_kit",
+                     description="What this machine can sustain: its card takes 30 s, a recording minutes.")
     parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor", "record"),
                         help="card: the roofs of this machine (the default); doctor: what to do if it fails; "
                              "record: the operations of the course on it, for others to load")
@@ -66,6 +67,7 @@ def _record(told):
 
     if not told.out:
         raise ValueError("record needs the name of a file to write: add --out FILE.")
+    print("recording: two minutes on a quiet CPU, five on a GPU at most, longer where others use it.", file=sys.stderr)
     found = record(told.out, fresh=told.fresh)
     print(found, *(scorecard(found.roof(dtype), found.of(dtype)) for dtype in found.dtypes), sep="\n\n")
 

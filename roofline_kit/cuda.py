@@ -2,13 +2,12 @@
 
 import functools
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from . import gpu
 from .cuda_on_cpu import compiler, findings, program, trace
 from .cuda_on_cpu.arguments import checked, sizes
 from .cuda_on_cpu.errors import CudaError
-from .cuda_on_cpu.source import Source
+from .cuda_on_cpu.source import Source, read
 from .device import device as find_device
 
 __all__ = ["CudaError", "Kernel", "cuda"]
@@ -19,11 +18,9 @@ def cuda(source, name, device=None):
 
     source:  CUDA C++ text, or the pathlib.Path of a .cu file
     device:  as for rk.device(); on a GPU a call goes through CuPy, on a CPU through a C++ compiler
-    Errors:  CudaError when the source has no such kernel
+    Errors:  CudaError when the source cannot be read or has no such kernel
     """
-    if isinstance(source, Path):
-        source = Source(source.read_text(encoding="utf-8"), source.name)
-    kernel = Kernel(source if isinstance(source, Source) else Source(source), name, find_device(device))
+    kernel = Kernel(read(source), name, find_device(device))
     kernel.source.require(name)
     return kernel
 
@@ -51,25 +48,40 @@ class Kernel:
         """Run it on the CPU under every check; the results are left in the arrays.
 
         Checked:  arguments, sizes, bounds, alignment, overflow, barriers, warp operations, races, uninitialised shared
-                  memory, asynchronous copies that nobody waits for
+                  memory, asynchronous copies that nobody waits for; where NVIDIA's compiler is installed, whether it
+                  takes the source
         """
-        host = [_on_host(value) for value in args]
+        host = _all_on_host(args)
         programs = compiler.programs(self.source, self.name, "asan", "trace")
         call = self._call(programs, grid, block, host, shared_mem)
         before = call.copied()
         self._run(programs["asan"], call)
         for order in program.ORDERS[:2]:
             again = before.copied()
-            seen = trace.problems(self._run(programs["trace"], again, order), again, self.source, programs["trace"])
+            found = self._run(programs["trace"], again, order, quiet=True)         # it has printed already
+            seen = trace.problems(found, again, self.source, programs["trace"])
             findings.raise_if(seen[0] if seen else "")
+        findings.raise_if(self._refused())
         _give_back(host, args)
+
+    def _refused(self):
+        """Why NVIDIA's compiler does not take the source; empty where it does, or cannot be asked."""
+        from . import nvrtc
+
+        try:
+            if nvrtc.find():
+                nvrtc.compile(self.source.text)
+        except nvrtc.NvrtcError as error:
+            if not nvrtc.MISSING.search(error.log) and error.log:
+                return f"kernel {self.name} runs here, but NVIDIA's compiler refuses it: {error}"
+        return ""
 
     def trace(self, grid, block, args, shared_mem=0):
         """Run it on the CPU and count what its source asks for: a Trace. The results are left in the arrays."""
-        host = [_on_host(value) for value in args]
+        host = _all_on_host(args)
         programs = compiler.programs(self.source, self.name, "trace", "count")
         call = self._call(programs, grid, block, host, shared_mem)
-        flops = self._run(programs["count"], call.copied())["flops"] if programs["count"] else None
+        flops = self._run(programs["count"], call.copied(), quiet=True)["flops"] if programs["count"] else None
         counted = trace.trace(self._run(programs["trace"], call), call, self.source, programs["trace"], flops)
         _give_back(host, args)
         return counted
@@ -89,14 +101,18 @@ class Kernel:
         arrays = checked(self.name, parameters, args)
         return program.Call(self.name, *sizes(self.name, grid, block, shared_mem), parameters, arrays, int(shared_mem))
 
-    def _run(self, path, call, order="forward"):
-        found = program.run(path, call, order)
+    def _run(self, path, call, order="forward", quiet=False):
+        found = program.run(path, call, order, quiet=quiet)
         findings.raise_if(findings.sentence(found, call, self.source, path))
         return found
 
 
 def _on_host(value):
     return value.get() if hasattr(value, "get") and hasattr(value, "set") else value
+
+
+def _all_on_host(args):
+    return [_on_host(value) for value in args] if isinstance(args, (tuple, list)) else args
 
 
 def _give_back(host, args):

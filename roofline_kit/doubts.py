@@ -88,9 +88,13 @@ def only_constant(call):
     found = []
     for value in _named(call):
         parts = value if isinstance(value, (list, tuple)) else [value]
-        found += [part for part in parts if hasattr(part, "__array_interface__") and part.size > 1
-                  or hasattr(part, "__cuda_array_interface__") and part.size > 1]
+        found += [part for part in parts if _is_array(part) and part.size > 1]
     return bool(found) and all(map(_constant, found))
+
+
+def _is_array(value):
+    marks = ("__array_interface__", "__cuda_array_interface__")        # which the types of numbers have, too
+    return not isinstance(value, type) and any(hasattr(value, mark) for mark in marks)
 
 
 def _constant(array):

@@ -21,7 +21,7 @@ def _quiet():
 def _axes(ax, x, y):
     """Log-log axes in the course's style, with prefixed units on the ticks."""
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import EngFormatter, NullFormatter
+    from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
     if ax is None:
         plt.draw_if_interactive()                            # loads the backend: inside of the context its settings go
@@ -29,9 +29,17 @@ def _axes(ax, x, y):
             ax = plt.figure(layout="constrained").add_subplot(axes_class=_quiet())
     ax.set(xscale="log", yscale="log", xlabel=x[0], ylabel=y[0])
     for axis, unit in ((ax.xaxis, x[1]), (ax.yaxis, y[1])):
-        axis.set_major_formatter(EngFormatter(unit) if unit is not None else "{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        written = EngFormatter(unit) if unit is not None else StrMethodFormatter("{x:g}")
+        axis.set_major_formatter(written)
+        axis.set_minor_formatter(functools.partial(_between_decades, axis, written))
     return ax
+
+
+def _between_decades(axis, written, value, position):
+    """The label of a tick between two powers of ten, where the axis shows too few powers to be read by."""
+    low, high = axis.get_view_interval()
+    shown = "23456789" if high < 5 * low else "25" if high < 40 * low else ""
+    return written(value) if f"{value:.0e}"[0] in shown else ""
 
 
 def _colors():
@@ -114,10 +122,11 @@ def plot(*roofs, runs=(), works=(), ax=None):
     return ax
 
 
-def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=None, marks=(), label="", ax=None):
+def plot_sweep(sizes, runs, value="bytes_per_s", xlabel=None, roof=None, marks=(), label="", ax=None):
     """A measured quantity against a size, with the spread of each point, and the roof's own as a line.
 
     sizes:   one number for each run, on the horizontal axis
+    xlabel:  what they are; without one "bytes moved [B]", or what the Axes say already
     value:   "bytes_per_s", "flop_per_s" or "seconds"
     roof:    draws what the roofline predicts for each run's work
     marks:   ((size, text), ..): vertical lines, such as the capacity of a cache; a size of ... is left out
@@ -131,6 +140,7 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel="bytes moved [B]", roof=
     if len(sizes) != len(runs) or not runs:
         raise ValueError(f"a sweep needs one size for each run: got {len(sizes)} sizes and {len(runs)} runs.")
     first = ax is None
+    xlabel = xlabel or ("bytes moved [B]" if first else ax.get_xlabel())
     ax = _axes(ax, (xlabel, "B" if "[B]" in xlabel else None), titles[value])
     colors = _colors()
     color = colors[len(ax.collections) % len(colors)]

@@ -15,7 +15,7 @@ class Work:
     flops:      arithmetic [FLOP]; a multiply-add is 2
     nbytes:     traffic to and from memory [B], reads and writes together
     written:    of `nbytes`, what is stored [B]
-    rewritten:  of `written`, what the operation has read before, in place [B]
+    rewritten:  of `written`, what is stored without a read for it: in place, or past the caches [B]
     launches:   kernels or library calls
     dtype:      of the arithmetic
     unit:       "matrix" (GEMM, convolution, attention products) or "vector" (the rest)

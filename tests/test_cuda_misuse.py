@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -24,6 +27,7 @@ extern "C" __global__ void last(const float *x, float *out) {       // every thr
 }
 extern "C" __global__ void endless(volatile int *x) { while (x[0] == 0) {} }
 extern "C" __global__ void wild(float *x, size_t far) { x[far] = 1; }
+extern "C" __global__ void hello(int *x) { printf("hello\\n"); }
 extern "C" __global__ void divide(int *x) { x[0] = x[1] / x[2]; }
 """
 N = 1000
@@ -107,6 +111,34 @@ def test_an_interrupt_stops_the_kernel_and_goes_on():
     assert children() == endless_children
 
 
+ORPHAN = """
+import sys
+import numpy as np
+from roofline_kit.cuda import cuda
+cuda(sys.argv[1], "endless", device="cpu")((1,), (1,), (np.zeros(1, "int32"),))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_kernel_ends_when_python_is_killed(how, tmp_path):
+    import psutil
+    python = subprocess.Popen([sys.executable, "-c", ORPHAN, SOURCE], env=os.environ | {"TMPDIR": str(tmp_path)})
+    while not (running := [each for each in psutil.Process(python.pid).children() if "endless" in words(each)]):
+        assert python.poll() is None
+        time.sleep(0.05)
+    python.send_signal(how)
+    python.wait()
+    assert not psutil.wait_procs(running, timeout=30)[1]
+
+
+def words(process):
+    import psutil
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def children():
     import psutil
     return {child.pid for child in psutil.Process().children(recursive=True)}
@@ -120,6 +152,22 @@ def test_source_that_does_not_compile_is_one_sentence(text, says):
     with pytest.raises(CudaError, match=says) as caught:
         broken((1,), (1,), (np.zeros(1, "float32"),))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+@pytest.mark.parametrize(("line", "says"), [
+    ("out[0] = -INFINITY;", "INFINITY"), ("__shared__ float s[20000]; s[0] = 1; out[0] = s[0];", "48|0xc000|shared")])
+def test_check_tells_what_runs_here_but_not_on_a_gpu(line, says):
+    checked = cuda(f'extern "C" __global__ void k(float *out) {{ {line} }}', "k", device="cpu").check
+    with pytest.raises(CudaError, match=says):
+        checked((1,), (1,), (np.zeros(1, f32),))
+
+
+def test_check_does_without_nvidias_compiler(monkeypatch):
+    monkeypatch.setattr("roofline_kit.nvrtc.find", lambda: None)
+    cuda('extern "C" __global__ void k(float *out) { out[0] = -INFINITY; }', "k", device="cpu").check(
+        (1,), (1,), (out := np.zeros(1, f32),))
+    assert out[0] == -np.inf
 
 
 def test_a_name_that_is_no_kernel_gets_the_nearest():
@@ -142,6 +190,41 @@ def test_lines_count_from_the_last_line_directive():
     text = '#define TWO 2\n#line 1 "given.cu"\nextern "C" __global__ void k(int *x) {\n  x[TWO] = 1;\n}\n'
     with pytest.raises(CudaError, match="given.cu line 2, `x.TWO. = 1;`"):
         cuda(text, "k", device="cpu").check((1,), (1,), (np.zeros(1, "int32"),))
+
+
+@pytest.mark.parametrize("mode", ["__call__", "check", "trace"])
+def test_what_a_kernel_prints_is_shown_once(mode, capfd):
+    getattr(kernel("hello"), mode)((2,), (1,), (np.zeros(1, "int32"),))
+    assert capfd.readouterr().out == "hello\nhello\n"
+
+
+@pytest.mark.parametrize("mode", ["__call__", "check", "trace"])
+def test_static_shared_memory_has_a_limit(mode):
+    text = 'extern "C" __global__ void k(float *x) { __shared__ float s[%d]; s[0] = 1; __syncthreads(); x[0] = s[0]; }'
+    getattr(cuda(text % 12288, "k", device="cpu"), mode)((1,), (1,), (x := np.zeros(1, "float32"),))
+    assert x[0] == 1
+    with pytest.raises(CudaError, match="kernel k: declares 655.. bytes of static shared memory.*49152.*extern"):
+        getattr(cuda(text % 16384, "k", device="cpu"), mode)((1,), (1,), (x,))
+
+
+@pytest.mark.parametrize("mode", ["__call__", "check"])
+@pytest.mark.parametrize("text", ["return deep(x, n + x[0]) + x[n & 1];",
+                                  "volatile int t[1 << 18]; for (int k = 0; k < 1 << 18; k++) t[k] = k; return t[n];"])
+def test_a_stack_that_overflows_is_called_so(mode, text):
+    text = (f"__device__ __noinline__ int deep(volatile int *x, int n) {{ {text} }}\n"
+            'extern "C" __global__ void k(int *x) { x[1] = deep(x, 0); }')
+    with pytest.raises(CudaError, match="kernel.cu line 1, .*stack overflow: too deep a recursion, or too large a loc"):
+        getattr(cuda(text, "k", device="cpu"), mode)((1,), (1,), (np.zeros(2, "int32"),))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no file that is always full")
+@pytest.mark.parametrize("full", [3, 4])                 # the words of the program that name its files
+def test_a_full_folder_for_temporary_files_is_told(full, monkeypatch):
+    start = program._process
+    monkeypatch.setattr(program, "_process", lambda all, **streams: start(
+        ["/dev/full" if index == full else word for index, word in enumerate(all)], **streams))
+    with pytest.raises(CudaError, match="kernel axpy: its arrays do not fit into .*set TMPDIR"):
+        kernel("axpy")((4,), (256,), axpy_arguments())
 
 
 @pytest.fixture

@@ -102,6 +102,7 @@ def test_one_array_of_random_data_is_enough():
 def test_a_call_without_arrays_is_not_called_constant():
     number = np.float32(1)
     assert not only_constant(lambda: sum(range(9)) + number) and not only_constant(len)
+    assert not only_constant(lambda kind=np.float32: kind(number))
 
 
 def test_a_transposed_or_large_constant_array_is_constant_too():

@@ -9,7 +9,7 @@ from conftest import CPU, run_of
 
 from roofline_kit.cuda import CudaError, cuda
 from roofline_kit.exercises import find
-from roofline_kit.ops import dot
+from roofline_kit.ops import dot, gemm
 from roofline_kit.work import Work
 
 checks = importlib.import_module("roofline_kit.check")  # rk.check is the function
@@ -138,6 +138,13 @@ def test_a_kernel_that_is_right_but_moves_too_much_is_told_so(monkeypatch):
         assert verdict.state == state and "% of the roof" in verdict.text
 
 
+def test_a_slow_kernel_that_arithmetic_bounds_is_not_told_to_save_bytes(monkeypatch):
+    exercise = dataclasses.replace(find("99.5"), least=0.5, work=lambda x, gain: gemm(999, 999, 999))
+    monkeypatch.setattr("roofline_kit.exercises.arrays.measure", lambda call, work, **_: run_of(work, slower=3.0))
+    text = checks.judge(exercise, lambda x, gain: x * gain, 1, {"roof": CPU}).text
+    assert "the arithmetic waits too often" in text and "moved" not in text
+
+
 # kernels in CUDA C++
 
 ADD = find("99.9").alternatives[-1]
@@ -198,6 +205,6 @@ def test_where_there_is_a_gpu_the_kernel_has_to_be_right_on_it_too(monkeypatch, 
     def raw_kernel(xp, source, name):
         return lambda grid, block, args, shared_mem: np.multiply(args[0] + args[1], factor, out=args[2])
 
-    monkeypatch.setattr("roofline_kit.cuda.gpu.raw_kernel", raw_kernel)
+    monkeypatch.setattr("roofline_kit.gpu.raw_kernel", raw_kernel)
     device = SimpleNamespace(kind="gpu", xp=np, wait=lambda: None)
     assert told("99.9", ADD, device=device).state == state

@@ -18,15 +18,10 @@ FOUND = {folder: sorted((ROOT / folder).glob(NAMED)) for folder in build.FOLDERS
 WORK = [path for paths in FOUND.values() for path in paths if build.worked_in(path, check=True)]  # a learner's
 LESSONS = [path for path in FOUND["notebooks"] if path not in WORK]
 OTHERS = [path for path in FOUND["labs"] + FOUND["solutions"] if path not in WORK]
-KNOWN = {
-    "notebooks/00_start_here",
-    "notebooks/01_dot_products",
-    "notebooks/04_arithmetic_intensity",
-    "labs/01_dot_products",
-    "labs/04_arithmetic_intensity",
-    "solutions/01_dot_products",
-    "solutions/04_arithmetic_intensity",
-}
+LESSONS_KNOWN = ("00_start_here", "01_dot_products", "02_matrix_multiplication", "03_same_flops",
+                 "04_arithmetic_intensity", "05_gemm_reuse", "06_tiling", "07_roofline")
+KNOWN = {f"{folder}/{stem}" for folder, stems in (
+    ("notebooks", LESSONS_KNOWN), ("labs", LESSONS_KNOWN[1:]), ("solutions", LESSONS_KNOWN[1:])) for stem in stems}
 RHYTHM = ["Question", "Derive", "Predict", "Measure", "Explain", "Exercises", "In short"]
 FENCED = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`", re.DOTALL)
 RATE = re.compile(r"\d\s*([kMGTP]?(B|FLOP)/s|[mun]s)\b")
@@ -70,6 +65,8 @@ def limit_of(source):
     body = ast.parse(source).body
     if len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef)):
         return 20
+    if len(body) == 1 and "__global__" in source:          # a CUDA kernel as text
+        return 40
     return 15 if "rk.plot" in source else 12
 
 

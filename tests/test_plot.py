@@ -146,3 +146,19 @@ def test_in_a_notebook_the_second_figure_is_shown_like_the_first():
     env = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert told.stdout == "True\n"
+
+
+def test_a_second_sweep_keeps_what_the_axes_say():
+    runs = [Run("dot", 1e-3, work=dot(1000))]
+    ax = plot_sweep([1], runs, xlabel="rows")
+    assert plot_sweep([1], runs, ax=ax).get_xlabel() == "rows"
+    assert plot_sweep([1], runs).get_xlabel() == "bytes moved [B]"
+
+
+@pytest.mark.parametrize("times, labels", [((1e-6, 3e-6), {"30 GFLOP/s", "70 GFLOP/s"}), ((1e-6, 1e-5), {"20 GFLOP/s"}),
+                                           ((1e-6, 3e-3), {"100 MFLOP/s"})])
+def test_an_axis_has_labels_to_be_read_by_however_few_powers_of_ten_it_shows(times, labels):
+    ax = plot_sweep([1, 2], [Run("dot", time, work=dot(50_000)) for time in times], value="flop_per_s")
+    ax.figure.canvas.draw()
+    shown = {text.get_text() for minor in (True, False) for text in ax.get_yticklabels(minor=minor)}
+    assert labels <= shown and ("50 GFLOP/s" in shown) == (times[1] < 1e-3)

@@ -68,7 +68,7 @@ def test_a_trace_counts_the_bytes_of_ops(kernel, fused, shape, dtype):
 @pytest.mark.parametrize("name", HALVES)
 def test_every_half_widens_exactly(name):
     numbers, out = every_half(name), np.empty(2**16, "float32")
-    widen(*floats.stored("test", numbers), out)
+    widen(*floats.stored(numbers), out)
     np.testing.assert_array_equal(out, numbers.astype("float32"))
 
 
@@ -77,7 +77,7 @@ def test_a_float_is_narrowed_to_the_nearest_half(name):
     bits = np.random.default_rng(5).integers(0, 2**32, 200_000, dtype="uint32").view("float32")
     numbers = np.concatenate([bits, CPU.random(50_000), 1e-5 * CPU.random(50_000), every_half(name).astype("float32")])
     out = np.empty(numbers.size, every_half(name).dtype)
-    narrow(numbers, *floats.stored("test", out))
+    narrow(numbers, *floats.stored(out))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out.astype("float32"), numbers.astype(out.dtype).astype("float32"))
 
@@ -122,7 +122,7 @@ def test_a_large_result_is_the_same_through_the_face():
 
 
 def test_other_dtypes_are_told_so():
-    with pytest.raises(TypeError, match="no arithmetic for float64: give it float32, float16 or bfloat16"):
+    with pytest.raises(ValueError, match="of float64.*: give softmax on a CPU x and out in one of float32, float16"):
         rows.softmax(np.ones((2, 2)), np.ones((2, 2)))
 
 
@@ -135,9 +135,10 @@ def test_an_id_that_names_no_row_is_refused(ids):
 def test_a_head_size_without_a_kernel_is_refused():
     q = np.ones((1, 2, 48), "float32")
     with pytest.raises(ValueError, match="head size 48: choose 16, 32, 64 or 128"):
-        launched("flash_attention", Launcher(np, None))(q, q, q, q)
+        launched("flash_attention", Launcher(np, None))(q, q, q, q.copy())
 
 
 def test_ids_of_another_dtype_are_refused():
-    with pytest.raises(ValueError, match="unknown dtype of ids 'int16'"):
-        launched("embedding", Launcher(np, None))(np.ones((2, 2), "float32"), np.ones(2, "int16"), np.ones((2, 2)))
+    table = np.ones((2, 2), "float32")
+    with pytest.raises(ValueError, match="ids is of int16.*ids in int32 or int64"):
+        launched("embedding", Launcher(np, None))(table, np.ones(2, "int16"), table.copy())

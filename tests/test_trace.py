@@ -15,6 +15,18 @@ PATTERNS = """
 extern "C" __global__ void stride(const float *x, float *out, int by) { out[threadIdx.x] = x[threadIdx.x * by]; }
 extern "C" __global__ void offset(const float *x, float *out, int by) { out[threadIdx.x] = x[threadIdx.x + by]; }
 extern "C" __global__ void wide(const float4 *x, float4 *out, int) { out[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void parts(const float4 *x, float4 *out, int) {
+  float4 v = x[threadIdx.x], w = __ldg(x + threadIdx.x);
+  v.x *= w.y;
+  out[threadIdx.x] = v;
+  out[threadIdx.x] = make_float4(v.x, w.y, v.z, w.w);
+}
+extern "C" __global__ void pairs(const float *x, float *out, int) {
+  out[threadIdx.x] = x[2 * threadIdx.x] + x[2 * threadIdx.x + 1];
+}
+extern "C" __global__ void copied(const float *x, float *out, int n) {
+  memcpy(out + threadIdx.x * n, x + threadIdx.x * n, n * sizeof(float));
+}
 extern "C" __global__ void same(const float *x, float *out, int) { out[threadIdx.x] = x[0] + x[1]; }
 extern "C" __global__ void half_of(const float *x, float *out, int n) {
   if (threadIdx.x < n) out[threadIdx.x] = x[threadIdx.x];
@@ -148,11 +160,17 @@ def test_sectors_of_a_request_grow_with_the_stride(by, sectors):
 
 
 @pytest.mark.parametrize(("name", "argument", "threads", "requests", "sectors"), [
-    ("offset", 1, 32, 2, 5 + 4), ("wide", 0, 32, 2, 16 + 16), ("same", 0, 32, 3, 1 + 1 + 4),
+    ("offset", 1, 32, 2, 5 + 4), ("wide", 0, 32, 2, 16 + 16), ("parts", 0, 32, 4, 4 * 16),
+    ("pairs", 0, 32, 3, 8 + 8 + 4), ("same", 0, 32, 3, 1 + 1 + 4),
     ("half_of", 16, 32, 2, 2 + 2), ("stride", 1, 40, 4, 4 + 1 + 4 + 1)])
 def test_sectors_and_requests_equal_the_hand_count(name, argument, threads, requests, sectors):
     found = pattern(name, argument, threads)
     assert (found.requests, found.sectors) == (requests, sectors)
+
+
+def test_a_copy_of_a_length_that_only_the_launch_knows_is_counted():
+    found = pattern("copied", 4, threads=32)
+    assert (found.loaded, found.stored, found.unique_stored) == (512, 512, 512)
 
 
 def test_an_unpadded_transpose_has_31_conflicts_a_column_and_a_padded_one_none():
@@ -170,6 +188,20 @@ def test_an_atomic_counts_as_a_load_and_a_store():
 @pytest.mark.parametrize(("expression", "flops"), list(enumerate([4, 2, 5, 3, 0, 1, 2, 3])))
 def test_flops_count_as_in_the_kit(expression, flops):
     assert pattern("arithmetic", expression, threads=1).flops == flops
+
+
+@pytest.mark.parametrize(("statements", "flops"), [
+    ("out[0] = 1.0f / n;", 1), ("out[0] = 0.5f * threadIdx.x + n;", 2), ("out[0] = 1.0f / 32 + 2.0f * 3.0f;", 0),
+    ("auto sum = 0.0f; for (int i = 0; i < n; i++) sum += a * b; out[0] = sum;", 8), ("out[0] = a++; out[1] = a;", 1),
+    ("volatile float v = a; v = v * 2.0f; v += 1; out[0] = v;", 2), ("out[0] = larger(a, 0.0f);", 0),
+    ("out[0] = std::max(a, 1.0f) + std::sqrt(b) + fabsf(a) * n;", 5), ("int i = 1e6; out[0] = i * a;", 1),
+    ("float s, c; sincosf(a, &s, &c); out[0] = s / sqrtf(n);", 4), ("out[0] = ldexpf(exp10f(a), 2) + __tanf(b);", 4),
+    ("out[0] = signbit(a) ? 1.0f : fdimf(a, b);  // 1.0f / n", 1)])
+def test_ordinary_code_counts(statements, flops):
+    source = ('template <class T> __device__ T larger(T a, T b) { return a > b ? a : b; }\nextern "C" __global__ '
+              f"void k(float *out, const float *x, int n) {{ float a = x[0], b = x[1]; {statements}\n}}")
+    arrays = np.ones(2, "float32"), np.ones(2, "float32"), np.int32(4)
+    assert cuda(source, "k", device="cpu").trace((1,), (1,), arrays).flops == flops
 
 
 def test_each_line_has_its_own_counts():
@@ -203,3 +235,12 @@ def test_a_race_stands_in_the_trace():
 def test_the_table_says_what_kind_of_count_it_is():
     table = repr(pattern("stride", 8))
     assert "source-level count" in table and "1.02 kB loaded" in table and "18.0 a request" in table
+    assert "22% of the bytes that it fetches" in table and "neighbouring threads" in table
+
+
+def test_the_table_names_the_line_that_meets_in_the_banks():
+    assert "992 bank conflicts" in repr(pattern("transpose")) and "! line" not in repr(pattern("stride", 1))
+
+
+def test_the_use_of_what_is_fetched_is_one_for_neighbours_of_any_width_and_an_eighth_for_strangers():
+    assert pattern("stride", 1).use == pattern("parts").use == 1 and pattern("stride", 8).use == 2048 / (9 * 32 * 32)

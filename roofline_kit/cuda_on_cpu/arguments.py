@@ -74,6 +74,9 @@ def checked(kernel, parameters, args):
 
     Errors:  CudaError for the first that a kernel with those parameters cannot take
     """
+    if not isinstance(args, (tuple, list)):
+        raise CudaError(f"kernel {kernel} gets its arguments as a tuple, but the call gives a {type(args).__name__}: "
+                        "write (x,) for one, () for none.")
     if len(args) != len(parameters):
         names = ", ".join(f"{parameter.spelled} {parameter.name}" for parameter in parameters)
         raise CudaError(f"kernel {kernel} takes {len(parameters)} arguments ({names}), but the call has {len(args)}: "
@@ -102,6 +105,8 @@ def _pointed(kernel, index, parameter, array):
     def complain(problem):
         _complain(kernel, index, parameter, problem)
 
+    if parameter.element == "pointer":
+        complain("is a pointer to pointers, which no array of numbers can hold: pass one array, and offsets into it")
     if not isinstance(array, np.ndarray):
         complain(f"is a pointer, but the call gives a {type(array).__name__}: give a NumPy array")
     if not parameter.takes(array.dtype):
@@ -121,7 +126,9 @@ def _pointed(kernel, index, parameter, array):
 
 def _scalar(kernel, index, parameter, value):
     wanted = DTYPES.get(parameter.element)
-    if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 and parameter.length == 1:
+    if parameter.struct or parameter.length > 1:
+        return _together(kernel, index, parameter, value)
+    if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
         if parameter.takes(value.dtype):
             return np.asarray(value)
         _complain(kernel, index, parameter, f"is not a {value.dtype}: write np.{wanted}({value})")
@@ -131,6 +138,23 @@ def _scalar(kernel, index, parameter, value):
                   f"{'ml_dtypes' if wanted == 'bfloat16' else 'np'}.{wanted}({value})")
     _complain(kernel, index, parameter, f"is one number, but the call gives a {type(value).__name__}: write "
               f"np.{wanted}(...)")
+
+
+def _together(kernel, index, parameter, value):
+    """A vector or a struct by value: an array of its numbers, or one value of a structured dtype of its size."""
+    nbytes = parameter.struct or parameter.length * _dtype(parameter.element).itemsize
+    if isinstance(value, (np.generic, np.ndarray)) and value.nbytes == nbytes and not value.dtype.hasobject and (
+            value.dtype.names or not parameter.struct and parameter.takes(value.dtype)):
+        return np.ascontiguousarray(value)
+    wanted = "np.array((...), dtype=[(name, type), ...]) of that size, align=True" if parameter.struct else (
+        f"np.array([{', '.join(['...'] * parameter.length)}], '{DTYPES[parameter.element]}')")
+    _complain(kernel, index, parameter, f"is passed by value, but the call gives {_kind(value)}: write {wanted}")
+
+
+def _kind(value):
+    if isinstance(value, (np.generic, np.ndarray)):
+        return f"{np.size(value)} x {value.dtype}, {value.nbytes} B"
+    return f"a {type(value).__name__}"
 
 
 def sizes(kernel, grid, block, shared_mem):
@@ -146,7 +170,10 @@ def sizes(kernel, grid, block, shared_mem):
     if any(size > most for size, most in zip(grid, MOST_BLOCKS, strict=True)):
         raise CudaError(f"a grid has at most {_times(MOST_BLOCKS)} blocks, but {kernel} is launched with "
                         f"{_times(grid)}: use x for the largest size.")
-    if not isinstance(shared_mem, (int, np.integer)) or not 0 <= shared_mem <= MOST_SHARED:
+    if not isinstance(shared_mem, (int, np.integer)):
+        raise CudaError(f"shared_mem is a whole number of bytes, but {kernel} is launched with {shared_mem!r}: write "
+                        "int(...), or 0 for none.")
+    if not 0 <= shared_mem <= MOST_SHARED:
         raise CudaError(f"a block has at most {MOST_SHARED} bytes (227 KiB, on the newest chips) of dynamic shared "
                         f"memory, but {kernel} is launched with {shared_mem}: use smaller tiles.")
     return grid, block
@@ -157,7 +184,7 @@ def _times(sizes):
 
 
 def _three(what, given):
-    sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    sizes = tuple(given) if isinstance(given, (tuple, list)) or np.ndim(given) == 1 else (given,)
     if not 1 <= len(sizes) <= 3 or not all(hasattr(size, "__index__") and size >= 1 for size in sizes):
         raise CudaError(f"a {what} is one to three whole numbers of at least 1, but the call gives {given}: write "
                         f"({'blocks' if what == 'grid' else 'threads'},).")

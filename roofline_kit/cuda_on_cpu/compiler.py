@@ -28,6 +28,7 @@ MODES = {  # mode: how its kernels are compiled
     "trace": ("-O1", "-fsanitize=thread"),
     "count": ("-O1",),
 }
+UNSET = "-ftrivial-auto-var-init=pattern"    # a variable that was never set is -1.7e38, not the 0 that luck would give
 INSTALL = ("Debian or Ubuntu: sudo apt install g++; Fedora: sudo dnf install gcc-c++ libasan libubsan; macOS: "
            "xcode-select --install; conda: conda install -c conda-forge cxx-compiler; Windows: use WSL and its Ubuntu")
 TIMEOUT = 300            # s for one run of the compiler: a minute is a lot, even for a loaded machine
@@ -51,17 +52,27 @@ def program(source, name, mode):
     base = _base(mode)
     names = dict.fromkeys((*source.kernels, name))
     try:
-        return _linked(base, mode, _text(source, names))
-    except CudaError:
-        if len(names) == 1:
-            raise
-        return _linked(base, mode, _text(source, [name]))      # one of the others may stand in an #if
+        try:
+            return _linked(base, mode, _text(source, names, mode == "count"))
+        except CudaError:
+            if len(names) == 1 and mode != "count":
+                raise
+        try:
+            return _linked(base, mode, _text(source, [name], mode == "count"))     # another may stand in an #if
+        except CudaError:
+            if mode != "count":
+                raise
+        return _linked(base, mode, _text(source, [name]))                          # or `int n = 1e6` in the text
+    except CudaError as error:
+        if str(error).startswith("exports line"):
+            raise CudaError(source.unlaunchable(name)) from None
+        raise
 
 
-def _text(source, names):
+def _text(source, names, counted=False):
     entries = ", ".join(f'entry("{name}", {name})' for name in names)
     table = f"const Kernel kernels[] = {{{entries}}}; const int kernel_count = {len(names)};"
-    return f'{source.translated()}\n#line 1 "exports"\nnamespace cuda_on_cpu {{ {table} }}\n'
+    return f'{source.translated(counted)}\n#line 1 "exports"\nnamespace cuda_on_cpu {{ {table} }}\n'
 
 
 def _linked(base, mode, text):
@@ -109,6 +120,10 @@ def _precompile(mode, made):
 
 def _flags(mode):
     flags = (*COMMON, *MODES[mode], f"-DCUDA_ON_CPU_{mode.upper()}", f"-I{HERE / 'include'}")
+    if mode == "trace" and _knows("-fno-tree-sra"):
+        flags += ("-fno-tree-sra",)                          # or GCC splits a float4 before the hooks see it
+    if mode in ("fast", "asan") and _knows(UNSET):
+        flags += (UNSET,)
     if platform.machine().lower() in ("x86_64", "amd64"):
         flags += ("-fcf-protection=none",)                   # a fiber starts in a way that shadow stacks forbid
     if os.environ.get("ROOFLINE_KIT_UCONTEXT"):
@@ -192,6 +207,9 @@ def _complaint(stderr):
         raise CudaError(f"{compiler()} has no AddressSanitizer, which check() needs: install it (Fedora: sudo dnf "
                         "install libasan libubsan; openSUSE: libasan and libubsan of the compiler's version; Alpine: "
                         "clang with compiler-rt); a plain call works without.")
+    if re.search(r"Assembler messages|error: .*(\basm\b|constraint)", stderr):
+        return ("inline PTX (asm) is machine code of a GPU, which a CPU cannot run: use the CUDA function for it, or "
+                "launch on a GPU.")
     first = re.search(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", stderr, re.MULTILINE)
     if not first:
         told = re.search(r"error: .*", stderr) or re.search(r".+\Z", stderr.strip())

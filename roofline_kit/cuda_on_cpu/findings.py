@@ -1,5 +1,6 @@
 """What did a kernel do wrong? One sentence with its line, and a way out."""
 
+import math
 import re
 import signal
 
@@ -14,13 +15,14 @@ ADVICE = {  # what UndefinedBehaviorSanitizer's sentence holds: what to do
     "division by zero": "test the divisor first",
     "null pointer": "give the kernel an array here",
 }
+WARP = 32                # threads
 CHECK = "run check(...) with the same arguments to learn which line it is"
 
 
 def sentence(found, call, source, path):
     """The sentence for what a program found; "" when it ended well and strayed nowhere."""
     describe = {"broken": _broken, "signal": _signal, "address": _address, "undefined": _undefined, "endless": _endless,
-                "memory": _memory, "ended": _ended, "done": _stray}[found["kind"]]
+                "memory": _memory, "static": _static, "ended": _ended, "done": _stray}[found["kind"]]
     problem = describe(found, call)
     if not problem:
         return ""
@@ -62,6 +64,8 @@ def _signal(found, call):
     number = found["signal"]
     if number == signal.SIGFPE:
         return "divides an integer by zero: test the divisor first"
+    if found.get("stack"):
+        return "stack overflow: too deep a recursion, or too large a local array"
     if number in (signal.SIGSEGV, signal.SIGBUS):
         where = memory(found, call)
         return f"reaches {where}" if where else f"reaches memory that belongs to no argument: {CHECK}"
@@ -93,12 +97,17 @@ def _undefined(found, call):
 
 
 def _endless(found, call):
-    return (f"still runs after {found['seconds']:g} s: look for a loop that never ends, or launch fewer threads, for a "
-            "CPU runs them one at a time")
+    return (f"still runs after {found['seconds']:g} s: look for a loop that never ends or threads that wait for each "
+            "other without a barrier, or launch fewer threads, for a CPU runs them one at a time")
 
 
 def _memory(found, call):
     return "there is not enough memory for copies of its arrays: use smaller ones"
+
+
+def _static(found, call):
+    return (f"declares {found['bytes']} bytes of static shared memory, but a GPU has room for 49152: use less, or take "
+            "it as extern __shared__ with shared_mem=")
 
 
 def _ended(found, call):
@@ -124,6 +133,8 @@ def race(first, second, found, call, source):
     what = memory(found, call) or "shared memory"
     who, barrier = {"blocks": ("block", ""), "threads": ("warp", "__syncthreads()"),
                     "lanes": ("lane of the warp", "__syncwarp()")}[found["between"]]
+    if found["between"] == "lanes" and math.prod(call.block) > WARP:     # the first pair found need not be the widest
+        barrier = "__syncthreads() (or __syncwarp(), if only the lanes of one warp share it)"
     same = first[1] == second[1]
     other = "the same line" if same else f"line {first[1]}" if first[1] else "another line"
     if barrier and not same:
@@ -131,7 +142,8 @@ def race(first, second, found, call, source):
     else:
         cure = "let each use elements of its own, or an atomic function" + (
             f", or put {barrier} between the rounds of a loop" if barrier else "")
-    return f"race in {head}: {second[0]} {what} while in another {who} {other} {first[0]} it, in no order: {cure}."
+    order = "in no order (the same value, as it happens)" if found["same"] else "in no order"
+    return f"race in {head}: {second[0]} {what} while in another {who} {other} {first[0]} it, {order}: {cure}."
 
 
 def raise_if(problem):

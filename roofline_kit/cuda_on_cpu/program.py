@@ -20,8 +20,9 @@ from .errors import CudaError
 TIME_LIMIT = 60          # s; an emulated kernel that takes longer is endless, or too large to be a lesson
 LAST_WORDS = 2           # s for a program that is told to stop to say where it was
 ORDERS = ("forward", "reversed", "shuffled")
-HEADER, ARGUMENT = struct.Struct("10q"), struct.Struct("4q")       # as in runtime/main.cpp
+HEADER, ARGUMENT = struct.Struct("11q"), struct.Struct("4q")       # as in runtime/main.cpp
 ENDED = {0, 3}           # exit statuses that come with findings: done, something found
+UNWRITTEN = 4            # exit status: a file could not be written
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,26 @@ def signatures(path, source):
     return found
 
 
-def run(path, call, order="forward", seed=0):
+def run(path, call, order="forward", seed=0, quiet=False):
     """Run one call; what it may write is copied back into its arrays if it ends well.
 
+    quiet:   what the kernel prints is dropped
     Gives:   what the program found, a dict; "kind" is "done" when it ended well
+    Errors:  CudaError when the folder for temporary files is full
     """
     with tempfile.TemporaryDirectory(prefix="roofline-kit-") as folder:
         job, results, findings, output = (Path(folder) / name for name in ("job", "results", "findings", "output"))
-        _write(job, call, ORDERS.index(order), seed)
+        try:
+            _write(job, call, ORDERS.index(order), seed)
+        except OSError:
+            raise CudaError(_full(call)) from None
         with output.open("wb") as stream:
             process = _process([path, call.kernel, job, results, findings], stdout=stream, stderr=subprocess.PIPE)
         timed_out, complaint = _end(process, TIME_LIMIT)
-        _relay(output)
+        if not quiet:
+            _relay(output)
+        if process.returncode == UNWRITTEN:
+            raise CudaError(_full(call))
         if timed_out or process.returncode not in ENDED or not findings.exists():
             found = json.loads(findings.read_text()) if findings.exists() else {}
             if timed_out:
@@ -133,7 +142,7 @@ def _write(path, call, order, seed):
     sizes = [np.atleast_1d(array) for array in call.arrays]
     first = call.first_uses()
     with path.open("wb", buffering=0) as file:
-        file.write(HEADER.pack(*call.grid, *call.block, call.shared_mem, order, seed, len(sizes)))
+        file.write(HEADER.pack(*call.grid, *call.block, call.shared_mem, order, seed, os.getpid(), len(sizes)))
         for index, (array, parameter) in enumerate(zip(sizes, call.parameters, strict=True)):
             kind = 1 + parameter.writable if parameter.pointer else 0
             file.write(ARGUMENT.pack(kind, array.nbytes, array.itemsize, first[index]))
@@ -163,6 +172,11 @@ def _relay(path):
     text = path.read_text(errors="replace")
     if text:
         print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _full(call):
+    return (f"kernel {call.kernel}: its arrays do not fit into {tempfile.gettempdir()}, the folder for temporary "
+            "files: free space there, or set TMPDIR to a folder that has more and restart Python.")
 
 
 def _no_start(complaint):

@@ -7,6 +7,8 @@ from ..work import Work
 from . import findings, symbols
 from .errors import CudaError
 
+SECTOR = 32                              # B that a GPU's memory hands out at a time (CUDA C++ Best Practices Guide)
+WASTEFUL = 0.9                           # share of the bytes of its sectors below which a line is named
 VERBS = ("reads", "writes", "changes atomically")
 LOAD, STORE, ATOMIC = range(3)           # as in shim/access.h
 
@@ -24,14 +26,23 @@ class Line:
     shared_requests: int = 0
     bank_conflicts: int = 0
 
+    @property
+    def use(self):
+        """How often the threads of a warp use each byte that comes to them: 1 when they lie together, 1/8 for a float
+        in each sector, more than 1 when several threads take the same byte."""
+        return (self.loaded + self.stored) / (SECTOR * self.sectors) if self.sectors else 1.0
+
 
 @dataclass(frozen=True, repr=False)
 class Trace:
     """One launch as its source asks for it, before any cache: a count, never a time.
 
+    Not counted: variables declared __device__ or __constant__, which begin afresh with each launch.
+
     loaded, stored:                what the threads ask of global memory [B]; an atomic counts in both
     unique_loaded, unique_stored:  the same with each byte counted once: what must move even with perfect caches [B]
-    flops:           + - * / and each function 1, a multiply-add 2, comparisons 0 [FLOP]; None if they cannot be counted
+    flops:           + - * / and each function 1, a multiply-add 2, comparisons 0 [FLOP]; what a compiler works out, as
+                     2.0f * 3.0f, nothing; None if they cannot be counted, as with `int i = x[0];`
     requests:        of whole warps to global memory; `sectors` of 32 bytes serve them
     bank_conflicts:  extra turns that requests to shared memory take
     races:           sentences, one for each pair of lines
@@ -58,8 +69,13 @@ class Trace:
 
     @property
     def sectors_per_request(self):
-        """4 when 32 threads read 32 floats that lie together, 32 when each reads elsewhere."""
+        """4 when 32 threads read 32 floats that lie together, 16 for float4, 32 when each reads elsewhere."""
         return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def use(self):
+        """How often the threads of a warp use each byte that comes to them; below 1 bytes come along unused."""
+        return Line(0, "", self.loaded, self.stored, sectors=self.sectors).use
 
     def work(self, dtype="float32", unit="vector"):
         """The Work of this launch: its FLOPs and its unique bytes.
@@ -91,9 +107,20 @@ class Trace:
             rows.append(f"  FLOPs           {si(self.flops, 'FLOP')}")
             rows.append(f"  AI              {_ratio(self.flops, moved)} as asked for, "
                         f"{_ratio(self.flops, unique)} with unique bytes")
-        rows.append(f"  sectors         {self.sectors_per_request:.1f} a request")
+        rows.append(f"  sectors         {self.sectors_per_request:.1f} a request, each byte used {self.use:.2f} times")
         rows.append(f"  bank conflicts  {self.bank_conflicts}")
-        return "\n".join(rows + [f"  ! {race}" for race in self.races])
+        return "\n".join(rows + [f"  ! {sentence}" for sentence in (*self._blamed(), *self.races)])
+
+    def _blamed(self):
+        """The lines that waste most, a sentence each."""
+        worst = min(self.lines, key=lambda line: line.use, default=None)
+        if worst and worst.use < WASTEFUL:
+            yield (f"line {worst.line}, `{worst.text}`: {worst.use:.0%} of the bytes that it fetches or stores are "
+                   "used; let neighbouring threads take neighbouring numbers.")
+        worst = max(self.lines, key=lambda line: line.bank_conflicts, default=None)
+        if worst and worst.bank_conflicts:
+            yield (f"line {worst.line}, `{worst.text}`: {worst.bank_conflicts} bank conflicts; threads of a warp "
+                   "meet in one bank, so pad the rows of the array by one number.")
 
 
 def _ratio(flops, nbytes):

@@ -15,6 +15,9 @@ from .numbers import _what
 TRIALS = 4           # sets of random arrays a kernel is run on
 SLOW = 5             # s of a call on large arrays, above which it is not timed
 LIMIT = 0.5          # s that the timing at the end may take
+WASTED = {           # whether arithmetic is the bound: what takes too long, and what to look for
+    False: ("too much is moved", "which passes over the data can be saved?"),
+    True: ("the arithmetic waits too often", "are all cores and whole vectors busy, and is what is loaded used again?")}
 
 
 def judge(exercise, answer, known, seed):
@@ -159,7 +162,8 @@ def _speed(exercise, answer, known, device, rng, tolerance):
                                 "are there loops in plain Python?")
     work, moved = call(exercise.work, arrays), _moved(arrays, device)
     run = measure(lambda: result_of(answer, moved), work=work, limit=LIMIT, device=device)
-    share = attained(known["roof_for"](work), run)
+    roof = known["roof_for"](work)
+    share = attained(roof, run)
     if run.inconclusive or run.spread > NOISY or any("host-bound" in text for text in run.warnings):
         return Verdict("right", f"{exercise.right} How near it comes to the roof is inconclusive now: run this again "
                                 "on a quiet machine.")
@@ -169,6 +173,7 @@ def _speed(exercise, answer, known, device, rng, tolerance):
                                   "either the roof was measured in a slow moment (rk.sustained(fresh=True) measures "
                                   "it again), or the call does not do all the work each time.")
     if share < exercise.least:
-        return Verdict("wrong", f"the numbers are right, but too much is moved. {told}, and {100 * exercise.least:.0f}"
-                                " % are asked: which passes over the data can be saved?")
+        fault, question = WASTED[roof.bound(work) == "compute"]
+        return Verdict("wrong", f"the numbers are right, but {fault}. {told}, and {100 * exercise.least:.0f} % are "
+                                f"asked: {question}")
     return Verdict("right", f"{exercise.right} {told} here.")

@@ -7,10 +7,12 @@ arguments the CUDA ones are launched, `<family>.py` holds the twins.
 
 import importlib
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from .. import gpu
 from ..units import nearest
+from . import arguments
 
 FAMILIES = {  # family: its kernels
     "stream": ("read", "scale", "copy", "triad", "write", "dot"),
@@ -77,13 +79,21 @@ def kernel(name, device):
 
 def launched(name, launcher):
     """The kernel of that name in CUDA C++, through a Launcher: a function to call on its arrays."""
-    plan = getattr(importlib.import_module(f".gpu_{HOMES[name]}", __name__), name)
+    plan, last = getattr(importlib.import_module(f".gpu_{HOMES[name]}", __name__), name), [None]
 
-    def call(*arguments):
-        return plan(launcher, *arguments)
+    def call(*given, **named):
+        seen = tuple(map(_seen, given))
+        if named or seen != last[0]:                         # a second look would take longer than the launch
+            arguments.checked(name, partial(plan, launcher), given, named, launcher.xp.ndarray)
+            last[0] = seen
+        return plan(launcher, *given, **named)
 
     call.__name__, call.__doc__ = name, plan.__doc__
     return call
+
+
+def _seen(value):
+    return (id(value), value.shape, value.strides, value.dtype) if hasattr(value, "strides") else type(value)
 
 
 _launchers = {}

@@ -10,9 +10,17 @@ from numba import njit, prange
 from .floats import exp, larger, put, stored, widened
 from .fused_rows import FAST, LOWEST, largest_of, soften
 from .rows import STEPS
+from .twins import refusal, twin
 
 QUERIES = KEYS = 64      # of a tile: with head size 128 its parts take 130 KB, within L2
 NOTHING = np.float32(-np.inf)
+
+_refuse_attention = refusal("attention")
+
+
+@njit
+def _refuse(q, k, v, out):
+    _refuse_attention(q, k, v, out)
 
 
 @njit(**FAST)
@@ -117,32 +125,35 @@ def _flash_attention(q, turned, v, out, causal):
         _queries(q[head, begin:end], turned[head], v[head], begin, causal, out[head, begin:end])
 
 
-def _prepared(name, q, k, v, out):
+def _prepared(q, k, v, out):
     """q / sqrt(d), k turned to [heads, d, S], v, all in float32, and out as loops take it."""
-    out = stored(name, q, k, v, out)[3]
+    arrays = stored(q, k, v, out)
+    _refuse(*arrays)
     scale = np.float32(1 / np.sqrt(q.shape[-1]))
     turned = np.ascontiguousarray(k.transpose(0, 2, 1), dtype=np.float32)
-    return q.astype(np.float32) * scale, turned, v.astype(np.float32, copy=False), out
+    return q.astype(np.float32) * scale, turned, v.astype(np.float32, copy=False), arrays[3]
 
 
+@twin
 def attention(q, k, v, out, causal=False):
     """out = softmax(q k^T / sqrt(d)) v for q, k, v, out[heads, S, d], in three pieces.
 
     causal:  no query sees a later key
     FLOPs:   4 heads S S d for the two products, 5 heads S S for the softmax
     Bytes:   b heads (4 S d + 4 S S)        the scores are written and read, so are the weights; b bytes an element
-    Errors:  TypeError for other dtypes than float32, float16 and bfloat16
+    Errors:  ValueError for other dtypes than float32, float16 and bfloat16
     """
     heads, length, _ = q.shape
-    scores, weights = stored("attention", *np.empty((2, heads * length, length), q.dtype))
-    q, turned, v, out = _prepared("attention", q, k, v, out)
+    scores, weights = stored(*np.empty((2, heads * length, length), q.dtype))
+    q, turned, v, out = _prepared(q, k, v, out)
     _attention(q, turned, v, scores, weights, out, bool(causal))
 
 
+@twin
 def flash_attention(q, k, v, out, causal=False):
     """The same, a tile of 64 queries by 64 keys at a time; the scores never leave the cache.
 
     Bytes:   b heads 4 S d                  q, k, v read once and out written once, if k and v of a head stay in cache
     Source:  Dao, Fu, Ermon, Rudra, Re, "FlashAttention", 2022
     """
-    _flash_attention(*_prepared("flash_attention", q, k, v, out), bool(causal))
+    _flash_attention(*_prepared(q, k, v, out), bool(causal))

@@ -11,9 +11,11 @@ from numba import get_num_threads, njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from . import arguments
 from .floats import put, stored
+from .twins import flat, twin
 
-CHAINS = (1, 2, 3, 4, 6, 8, 10, 12, 16)     # four units of four cycles each take sixteen
+CHAINS = arguments.VECTOR_CHAINS            # four units of four cycles each take sixteen
 RATIO = 0.999            # x = r x + (1 - r) goes to 1: neither zeros nor denormals nor overflow on the way
 
 
@@ -96,6 +98,7 @@ def _fill(chains, steps, out):
         put(out, i, total)
 
 
+@twin
 def fma(chains, steps, start):
     """Sum of x after `steps` times x = 0.999 x + 0.001, for each lane of `chains` vectors on each thread.
 
@@ -104,9 +107,12 @@ def fma(chains, steps, start):
     FLOPs:   2 threads chains lanes steps
     Bytes:   0                      everything stays in registers
     """
-    if np.ndim(start) == 0:
+    wrong = arguments.fault_of_fma(chains, steps, start)
+    if wrong:
+        raise wrong
+    if not isinstance(start, np.ndarray):
         return in_vectors(chains, steps, start)
-    return _fill(chains, steps, start if start.dtype == "float64" else stored("fma", start)[0])
+    return _fill(chains, steps, flat(start if start.dtype == "float64" else stored(start)[0]))
 
 
 @njit

@@ -8,6 +8,7 @@ from numba import get_num_threads, njit, prange
 
 from .floats import exp, larger, put, widened
 from .streaming import VECTOR, ends, pour, step
+from .twins import refusal
 
 FAST = {"boundscheck": False, "error_model": "numpy", "fastmath": {"reassoc", "contract", "arcp", "nsz"}}
 LOWEST = np.float32(np.finfo("float32").min)
@@ -15,6 +16,8 @@ EPSILON = np.float32(1e-5)
 ONE = np.float32(1)
 LANES = VECTOR // 4      # float32 numbers in a vector
 BLOCK = 256              # numbers that are exponentiated while as many of the row before are on their way to memory
+
+_refuse_softmax, _refuse_layernorm = map(refusal, ("softmax", "layernorm"))
 
 
 @njit(**FAST)
@@ -92,6 +95,7 @@ def _soften_all(x, out):
 @njit(parallel=True, **FAST)
 def softmax(x, out):
     """Softmax of each row."""
+    _refuse_softmax(x, out)
     parts, rows = get_num_threads(), x.shape[0]
     for part in prange(parts):
         room = np.empty(x.shape[1], np.float32)
@@ -102,6 +106,7 @@ def softmax(x, out):
 @njit(parallel=True, **FAST)
 def softmax_past(x, out):
     """The same, in float32, stored past the caches."""
+    _refuse_softmax(x, out)
     parts, rows = get_num_threads(), x.shape[0]
     for part in prange(parts):
         begin, end = rows * part // parts, rows * (part + 1) // parts
@@ -126,6 +131,7 @@ def _normalise_past(x, gain, bias, out):
 @njit(parallel=True, **FAST)
 def layernorm(x, gain, bias, out):
     """LayerNorm of each row."""
+    _refuse_layernorm(x, gain, bias, out)
     for row in prange(x.shape[0]):
         _normalise(x[row], gain, bias, out[row])
 
@@ -133,5 +139,6 @@ def layernorm(x, gain, bias, out):
 @njit(parallel=True, **FAST)
 def layernorm_past(x, gain, bias, out):
     """The same, in float32, stored past the caches."""
+    _refuse_layernorm(x, gain, bias, out)
     for row in prange(x.shape[0]):
         _normalise_past(x[row], gain, bias, out[row])

@@ -4,61 +4,64 @@ Where a block of threads has shared memory, a core has its caches; where threads
 its vectors do what threads side by side do. `gpu_gemm` calls the kernels by the same names.
 """
 
+from operator import index
+
 import numpy as np
 from numba import njit, prange
 
 from .floats import stored, widened
-from .gpu_gemm import HALVES, refuse
+from .twins import refusal, twin
 
 FAST = {"fastmath": True, "boundscheck": False, "error_model": "numpy"}
-FLOATS = ("float32", "float64")
 HIGH, WIDE, DEEP = 128, 256, 32    # a tile of the result, and of k: sums 128 KiB, a 16, b 32: all fit L2, b also L1
+_refuse_any, _refuse_wide, _refuse_halves = map(refusal, ("gemm_naive", "gemm_register_tiled", "gemm_tensor_core"))
 
 
+@twin
 def gemm_naive(a, b, out):
     """out = a b, each element a row times a column.
 
     FLOPs:   2 m n k
     Bytes:   b (2 m n k + m n)      asked of the caches; b bytes an element
     """
-    refuse(a, b, out, dtypes=FLOATS)
     _naive(a, b, out)
 
 
+@twin
 def gemm_tiled(a, b, out, tile=64):
     """out = a b, tile by tile of all three matrices.
 
     FLOPs:   2 m n k
     Bytes:   b (2 m n k / tile + m n)      into the cache that holds the tiles
     """
-    refuse(a, b, out, dtypes=FLOATS)
     if tile < 1:
         raise ValueError(f"a tile of {tile} x {tile} numbers holds none: choose at least 1.")
-    _tiled(a, b, out, tile)
+    _tiled(a, b, out, index(tile))
 
 
+@twin
 def gemm_register_tiled(a, b, out):
     """out = a b in float32: in each tile, 4 x 4 numbers of a stay in registers while rows of b pass by.
 
     FLOPs:   2 m n k
     Bytes:   4 (m n k / 128 + m n k / 256 + m n)      into L2; the result is made 128 x 256 at a time
     """
-    refuse(a, b, out, dtypes=("float32",))
-    _register_tiled(a, b, out)
+    _of_floats(a, b, out)
 
 
+@twin
 def gemm_tensor_core(a, b, out):
     """out = a b: a and b in float16 or bfloat16, which become float32 on the way into the tiles; out in float32.
 
     FLOPs:   2 m n k
     Bytes:   2 (m n k / 128 + m n k / 256) + 4 m n      into L2
     """
-    refuse(a, b, out, dtypes=HALVES, result="float32")
-    _register_tiled(*stored("gemm_tensor_core", a, b), out)
+    _of_halves(*stored(a, b), out)
 
 
 @njit(parallel=True, **FAST)
 def _naive(a, b, out):
+    _refuse_any(a, b, out)
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
     for row in prange(m):
         for column in range(n):
@@ -70,6 +73,7 @@ def _naive(a, b, out):
 
 @njit(parallel=True, **FAST)
 def _tiled(a, b, out, tile):
+    _refuse_any(a, b, out)
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
     across = (n + tile - 1) // tile
     for number in prange((m + tile - 1) // tile * across):
@@ -105,6 +109,18 @@ def _register_tiled(a, b, out):
         for row in range(min(HIGH, m - top)):
             for column in range(min(WIDE, n - left)):
                 out[top + row, left + column] = sums[row * WIDE + column]
+
+
+@njit
+def _of_floats(a, b, out):
+    _refuse_wide(a, b, out)
+    _register_tiled(a, b, out)
+
+
+@njit
+def _of_halves(a, b, out):
+    _refuse_halves(a, b, out)
+    _register_tiled(a, b, out)
 
 
 @njit(**FAST)

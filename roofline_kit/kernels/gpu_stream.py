@@ -18,7 +18,7 @@ def read(launch, x, repeats=1):
     Bytes:   repeats b n            b bytes an element; none of them written
     """
     result = launch.xp.empty((), _real(x))
-    _launch(launch, "stream_read", x, (x, _length(x), np.int32(repeats), result), repeats)
+    _launch(launch, "stream_read", x, (x, np.int64(x.size), np.int32(repeats), result), repeats)
     return result
 
 
@@ -29,7 +29,7 @@ def dot(launch, x, y):
     Bytes:   2 b n                  none of them written
     """
     result = launch.xp.empty((), _real(x))
-    _launch(launch, "stream_dot", x, (x, y, _length(x, y), result))
+    _launch(launch, "stream_dot", x, (x, y, np.int64(x.size), result))
     return result
 
 
@@ -39,7 +39,7 @@ def scale(launch, x, s):
     FLOPs:   n
     Bytes:   2 b n                  half of them written
     """
-    _launch(launch, "stream_scale", x, (x, _real(x)(s), _length(x)))
+    _launch(launch, "stream_scale", x, (x, _real(x)(s), np.int64(x.size)))
 
 
 def copy(launch, out, x):
@@ -48,7 +48,7 @@ def copy(launch, out, x):
     FLOPs:   0
     Bytes:   2 b n                  half of them written
     """
-    _launch(launch, "stream_copy", out, (out, x, _length(out, x)))
+    _launch(launch, "stream_copy", out, (out, x, np.int64(out.size)))
 
 
 def triad(launch, out, x, y, s):
@@ -57,7 +57,7 @@ def triad(launch, out, x, y, s):
     FLOPs:   2 n
     Bytes:   3 b n                  a third of them written
     """
-    _launch(launch, "stream_triad", out, (out, x, y, _real(x)(s), _length(out, x, y)))
+    _launch(launch, "stream_triad", out, (out, x, y, _real(x)(s), np.int64(out.size)))
 
 
 def write(launch, out, s):
@@ -66,7 +66,7 @@ def write(launch, out, s):
     FLOPs:   0
     Bytes:   b n                    all of them written
     """
-    _launch(launch, "stream_write", out, (out, _real(out)(s), _length(out)))
+    _launch(launch, "stream_write", out, (out, _real(out)(s), np.int64(out.size)))
 
 
 def _launch(launch, name, x, arguments, repeats=1):
@@ -77,20 +77,6 @@ def _launch(launch, name, x, arguments, repeats=1):
     """
     blocks = min(-(-x.nbytes * repeats // (16 * THREADS)), most(launch.xp) - 1) | 1
     launch("stream", name, (blocks,), (THREADS,), arguments, dtype=x.dtype.name)
-
-
-def _length(first, *others):
-    """The common number of elements, as a kernel takes it, which looks at nothing but addresses.
-
-    Errors:  ValueError for arrays that it would read wrongly
-    """
-    arrays = first, *others
-    if any(array.size != first.size or array.dtype != first.dtype for array in others):
-        given = ", ".join(f"{array.size} x {array.dtype.name}" for array in arrays)
-        raise ValueError(f"the arrays are of {given}: give arrays of one length and one dtype.")
-    if not all(array.flags.c_contiguous for array in arrays):
-        raise ValueError("the elements of an array do not lie side by side in memory: give a copy of it, x.copy().")
-    return np.int64(first.size)
 
 
 def _real(x):

@@ -7,18 +7,22 @@ load of x, and four streams keep more lines on their way from memory than one.
 
 import numpy as np
 from llvmlite import ir
+from ml_dtypes import bfloat16
 from numba import njit, prange, types
 from numba.core import cgutils
-from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from .floats import widened
+from .twins import refusal, twin
 
 FAST = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "boundscheck": False, "error_model": "numpy"}
 FLAGS = {"flags": ("reassoc", "contract", "nsz")}
 ZERO, ROWS = np.float32(0), 4
 HALF = 16                # bytes of a group: 32 weights that share a scale
 BYTES, WORDS, FLOATS = (ir.VectorType(kind, HALF) for kind in (ir.IntType(8), ir.IntType(32), ir.FloatType()))
+
+_refuse_float32, _refuse_bfloat16 = map(refusal, ("matvec", "matvec_bfloat16"))
+_refuse_int8, _refuse_int4 = map(refusal, ("matvec_int8", "matvec_int4"))
 
 
 @njit(inline="always", **FAST)
@@ -44,12 +48,7 @@ def one_row(w, row, x):
 
 
 @njit(parallel=True, **FAST)
-def matvec(w, x, out):
-    """out[m] = w[m, n] x[n], all float32.
-
-    FLOPs:   2 m n
-    Bytes:   4 (m n + n + m)
-    """
+def _matvec(w, x, out):
     for part in prange(out.size // ROWS):
         row = ROWS * part
         out[row], out[row + 1], out[row + 2], out[row + 3] = four_rows(w, row, x)
@@ -57,15 +56,37 @@ def matvec(w, x, out):
         out[row] = one_row(w, row, x)
 
 
+@twin
+@njit(**FAST)
+def matvec(w, x, out):
+    """out[m] = w[m, n] x[n], all float32.
+
+    FLOPs:   2 m n
+    Bytes:   4 (m n + n + m)
+    """
+    _refuse_float32(w, x, out)
+    _matvec(w, x, out)
+
+
+@njit(**FAST)
+def _of_bfloat16(w, x, out):
+    _refuse_bfloat16(w, x, out)
+    _matvec(w, x, out)
+
+
+@twin
 def matvec_bfloat16(w, x, out):
     """out[m] = w[m, n] x[n] with w in bfloat16, x and out in float32.
 
     FLOPs:   2 m n
     Bytes:   2 m n + 4 (n + m)
     """
-    matvec(w.view(np.int16), x, out)                    # as `widened` takes it
+    if w.dtype != bfloat16:
+        raise TypeError("w is not in bfloat16")
+    _of_bfloat16(w.view(np.int16), x, out)               # as `widened` takes it
 
 
+@twin
 @njit(**FAST)
 def matvec_int8(w, scale, x, out):
     """out[m] = scale[m] (w[m, n] x[n]) with w in int8, the rest in float32.
@@ -73,7 +94,8 @@ def matvec_int8(w, scale, x, out):
     FLOPs:   2 m n + m                     a conversion to float is not counted, though it takes an instruction
     Bytes:   m n + 4 (m + n + m)
     """
-    matvec(w, x, out)
+    _refuse_int8(w, scale, x, out)
+    _matvec(w, x, out)
     for row in range(out.size):
         out[row] *= scale[row]
 
@@ -85,9 +107,6 @@ def _four_rows_of_groups(typing, w, scale, even, odd, row, groups):
     Numba has no vectors, and a plain loop adds up the lanes of each group before it scales them, which takes six
     times as long. Here the lanes stay apart until the row ends.
     """
-    if w.dtype != types.uint8 or w.layout != "C" or scale.layout != "C":
-        raise TypingError("int4 weights must be contiguous bytes, and so must their scales: make them with to_int4.")
-
     def build(context, builder, signature, arguments):
         arrays = [context.make_array(kind)(context, builder, value)
                   for kind, value in zip(signature.args[:4], arguments[:4], strict=True)]
@@ -146,6 +165,7 @@ def _even_and_odd(x):
 
 @njit(parallel=True, **FAST)
 def _of_int4(w, scale, x, out):
+    _refuse_int4(w, scale, x, out)
     even, odd = _even_and_odd(x)
     groups = x.size // (2 * HALF)
     for part in prange(out.size // ROWS):
@@ -157,6 +177,7 @@ def _of_int4(w, scale, x, out):
         out[row] = _bytes_from(0, w[row], scale[row], even, odd)
 
 
+@twin
 def matvec_int4(w, scale, x, out):
     """out[m] = the sum over n of scale w x, with weights of half a byte and a float16 scale for each 32 columns.
 
@@ -164,4 +185,6 @@ def matvec_int4(w, scale, x, out):
     FLOPs:   2 m n + m n / 32              a multiplication by the scale for each group
     Bytes:   m n / 2 + 2 m n / 32 + 4 (n + m)
     """
+    if scale.dtype != np.float16:
+        raise TypeError("scale is not in float16")
     _of_int4(w, scale.view(np.uint16), x, out)

@@ -8,15 +8,21 @@ import numpy as np
 from numba import njit, prange
 
 from . import fused_rows
-from .floats import exp, put, stored, widened
+from .floats import STORED, exp, put, stored, widened
 from .fused_rows import EPSILON, FAST, largest_of, sum_of
+from .twins import AS_BITS, refusal, twin
 
 STEPS = FAST | {"parallel": {"fusion": False}}           # or Numba makes one loop of several
 CACHED = 2**24           # B of a result above which it is stored past the caches: a core's share of them holds less
 
+BITS = {np.dtype(dtype): np.dtype(f"u{np.dtype(dtype).itemsize}") for dtype in (*STORED, "float64")}
+_refuse_softmax, _refuse_layernorm = map(refusal, ("softmax", "layernorm"))
+_refuse_embedding = refusal("embedding", AS_BITS)
+
 
 @njit(**STEPS)
 def _softmax_three_pass(x, largest, total, out):
+    _refuse_softmax(x, out)
     for row in prange(x.shape[0]):
         largest[row] = largest_of(x[row])
     for row in prange(x.shape[0]):
@@ -31,6 +37,7 @@ def _softmax_three_pass(x, largest, total, out):
 
 @njit(**STEPS)
 def _layernorm_unfused(x, gain, bias, big, other, mean, variance, shifted, deviation, out):
+    _refuse_layernorm(x, gain, bias, out)
     rows, width = x.shape
     for row in prange(rows):
         put(mean, row, sum_of(x[row]) / np.float32(width))
@@ -59,6 +66,7 @@ def _layernorm_unfused(x, gain, bias, big, other, mean, variance, shifted, devia
 
 @njit(**STEPS)
 def _softmax_unfused(x, below, powers, largest, total, out):
+    _refuse_softmax(x, out)
     rows, width = x.shape
     for row in prange(rows):
         put(largest, row, largest_of(x[row]))
@@ -77,6 +85,7 @@ def _softmax_unfused(x, below, powers, largest, total, out):
 
 @njit(parallel=True, boundscheck=False)
 def _embedding(table, ids, out):
+    _refuse_embedding(table, ids, out)
     for i in prange(ids.size):
         row = table[ids[i]]
         for column in range(row.size):
@@ -88,55 +97,61 @@ def _large(*arrays):
     return arrays[-1].nbytes > CACHED and all(array.dtype == np.float32 for array in arrays)
 
 
+@twin
 def layernorm(x, gain, bias, out):
     """out = (x - mean) / sqrt(var + 1e-5) * gain + bias along each row of x[rows, width], fused.
 
     FLOPs:   7 rows width + 4 rows
     Bytes:   b (2 rows width + 2 width)                  as ops.layernorm; b bytes an element
-    Errors:  TypeError for other dtypes than float32, float16 and bfloat16, as in the other functions here
+    Errors:  ValueError for other dtypes than float32, float16 and bfloat16, as in the other functions here
     """
-    arrays = stored("layernorm", x, gain, bias, out)
+    arrays = stored(x, gain, bias, out)
     (fused_rows.layernorm_past if _large(*arrays) else fused_rows.layernorm)(*arrays)
 
 
+@twin
 def layernorm_unfused(x, gain, bias, out):
     """The same in nine passes.
 
     Bytes:   b (12 rows width + 8 rows + 2 width)        as ops.layernorm(fused=False)
     """
     big, columns = np.empty((2, *x.shape), x.dtype), np.empty((4, x.shape[0]), x.dtype)
-    _layernorm_unfused(*stored("layernorm_unfused", x, gain, bias, *big, *columns, out))
+    _layernorm_unfused(*stored(x, gain, bias, *big, *columns, out))
 
 
+@twin
 def softmax(x, out):
     """out = exp(x - max) / sum(exp(x - max)) along each row of x[rows, width], fused. No x is NaN.
 
     FLOPs:   5 rows width
     Bytes:   b 2 rows width                              as ops.softmax
     """
-    arrays = stored("softmax", x, out)
+    arrays = stored(x, out)
     (fused_rows.softmax_past if _large(*arrays) else fused_rows.softmax)(*arrays)
 
 
+@twin
 def softmax_three_pass(x, out):
     """The same by three loops over all rows.
 
     Bytes:   b 4 rows width                              x is read three times
     """
     largest, total = np.empty((2, x.shape[0]), np.float32)
-    x, out = stored("softmax_three_pass", x, out)
+    x, out = stored(x, out)
     _softmax_three_pass(x, largest, total, out)
 
 
+@twin
 def softmax_unfused(x, out):
     """The same in five passes.
 
     Bytes:   b (8 rows width + 4 rows)                   as ops.softmax(fused=False)
     """
     big, columns = np.empty((2, *x.shape), x.dtype), np.empty((2, x.shape[0]), x.dtype)
-    _softmax_unfused(*stored("softmax_unfused", x, *big, *columns, out))
+    _softmax_unfused(*stored(x, *big, *columns, out))
 
 
+@twin
 def embedding(table, ids, out):
     """out[i] = table[ids[i]].
 
@@ -146,5 +161,7 @@ def embedding(table, ids, out):
     if ids.size and not 0 <= ids.min() <= ids.max() < len(table):
         raise IndexError(f"the ids run from {ids.min()} to {ids.max()}, but the table has rows 0 to {len(table) - 1}: "
                          f"check where the ids come from.")
-    bits = f"u{table.itemsize}"                          # a gather copies bits, whatever they mean
+    if table.dtype != out.dtype:
+        raise TypeError("table and out differ")
+    bits = BITS[table.dtype]                             # a gather copies bits, whatever they mean
     _embedding(table.view(bits), ids, out.view(bits))

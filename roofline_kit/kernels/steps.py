@@ -10,9 +10,11 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from .matvec import FAST, ROWS, four_rows, one_row
+from .twins import refusal, twin
 
 ALONE = 2**18       # fewer weights are faster on one thread: 1 MiB, a core's L2 cache; measured, 2 Zen 4 cores
 ZERO, ONE, LEAST = np.float32(0), np.float32(1), np.float32(-np.inf)
+_refuse_mlp, _refuse_gru = map(refusal, ("mlp", "gru"))
 
 
 @njit(inline="always", **FAST)
@@ -42,6 +44,7 @@ def _layer(w, b, v, out, least):
         _all_threads(w, b, v, out, least)
 
 
+@twin
 @njit(**FAST)
 def mlp(x, w1, b1, w2, b2, out):
     """out[d_out] = w2 relu(w1 x + b1) + b2, for w1[d_hidden, d_in] and w2[d_out, d_hidden] in float32.
@@ -50,11 +53,13 @@ def mlp(x, w1, b1, w2, b2, out):
     FLOPs:   2 d_in d_hidden + 2 d_hidden d_out + 2 d_hidden + d_out
     Bytes:   4 (d_in + d_hidden d_in + d_hidden + d_out d_hidden + 2 d_out)     the weights are nearly all of it
     """
+    _refuse_mlp(x, w1, b1, w2, b2, out)
     hidden = np.empty_like(b1)
     _layer(w1, b1, x, hidden, ZERO)
     _layer(w2, b2, hidden, out, LEAST)
 
 
+@twin
 @njit(**FAST)
 def gru(x, h, w, u, b, out):
     """out[width] = the state after one step of a gated recurrent unit from h[width], with input x[d]; float32.
@@ -68,6 +73,7 @@ def gru(x, h, w, u, b, out):
     Bytes:   4 (d + 3 width (d + width) + 6 width + 2 width)
     Source:  PyTorch, torch.nn.GRU: weight_ih, weight_hh, and bias_ih and bias_hh stacked
     """
+    _refuse_gru(x, h, w, u, b, out)
     width = h.size
     from_x, from_h = np.empty_like(b[0]), np.empty_like(b[1])
     _layer(w, b[0], x, from_x, LEAST)

@@ -6,9 +6,14 @@ touches first usually lies near the core that later reads it.
 
 from numba import get_num_threads, njit, prange
 
+from .twins import flat, refusal, twin, whole
+
 FAST = {"fastmath": True, "boundscheck": False, "error_model": "numpy"}
 STRETCH = 2048           # times four numbers that `dot` adds up in float32 before their sum goes to one in float64
 ALONE = 2**15            # elements: a few us on one thread, about what starting the others takes
+
+_refuse_read, _refuse_scale, _refuse_copy = map(refusal, ("read", "scale", "copy"))
+_refuse_triad, _refuse_write, _refuse_dot = map(refusal, ("triad", "write", "dot"))
 
 
 @njit(**FAST)
@@ -79,6 +84,7 @@ def _dot_of_all(x, y):
     return total
 
 
+@twin
 @njit(parallel=True, **FAST)
 def read(x, repeats=1):
     """Sum of x, `repeats` times over.
@@ -86,12 +92,15 @@ def read(x, repeats=1):
     FLOPs:   n                      n elements, an addition each
     Bytes:   b n                    b bytes an element; none of them written
     """
-    parts, total = get_num_threads(), x.dtype.type(0)
+    _refuse_read(x)
+    x = flat(x)
+    parts, total, count = get_num_threads(), x.dtype.type(0), whole(repeats)
     for part in prange(parts):
-        total += _read(_slice(x, part, parts), repeats)
+        total += _read(_slice(x, part, parts), count)
     return total
 
 
+@twin
 @njit(parallel=True, **FAST)
 def scale(x, s):
     """x = s x, in place.
@@ -99,11 +108,14 @@ def scale(x, s):
     FLOPs:   n
     Bytes:   2 b n                  half of it written, to lines that are in cache by then
     """
+    _refuse_scale(x)
+    x = flat(x)
     parts, s = get_num_threads(), x.dtype.type(s)
     for part in prange(parts):
         _scale(_slice(x, part, parts), s)
 
 
+@twin
 @njit(parallel=True, **FAST)
 def copy(out, x):
     """out = x.
@@ -111,11 +123,14 @@ def copy(out, x):
     FLOPs:   0
     Bytes:   2 b n                  on the bus 3 b n: a store to a line that is not in cache reads it first
     """
+    _refuse_copy(out, x)
+    out, x = flat(out), flat(x)
     parts = get_num_threads()
     for part in prange(parts):
         _copy(_slice(out, part, parts), _slice(x, part, parts))
 
 
+@twin
 @njit(parallel=True, **FAST)
 def triad(out, x, y, s):
     """out = x + s y.
@@ -124,11 +139,14 @@ def triad(out, x, y, s):
     Bytes:   3 b n                  on the bus 4 b n
     Source:  STREAM, John D. McCalpin, 1991
     """
+    _refuse_triad(out, x, y)
+    out, x, y = flat(out), flat(x), flat(y)
     parts, s = get_num_threads(), x.dtype.type(s)
     for part in prange(parts):
         _triad(_slice(out, part, parts), _slice(x, part, parts), _slice(y, part, parts), s)
 
 
+@twin
 @njit(parallel=True, **FAST)
 def write(out, s):
     """out = s in every element.
@@ -136,11 +154,14 @@ def write(out, s):
     FLOPs:   0
     Bytes:   b n                    on the bus 2 b n
     """
+    _refuse_write(out)
+    out = flat(out)
     parts, s = get_num_threads(), out.dtype.type(s)
     for part in prange(parts):
         _write(_slice(out, part, parts), s)
 
 
+@twin
 @njit(**FAST)
 def dot(x, y):
     """Sum of x y; on one thread where waking the others takes longer.
@@ -148,4 +169,6 @@ def dot(x, y):
     FLOPs:   2 n                    n elements, a multiply and an add each
     Bytes:   2 b n                  none of them written
     """
+    _refuse_dot(x, y)
+    x, y = flat(x), flat(y)
     return x.dtype.type(_dot(x, y) if x.size < ALONE else _dot_of_all(x, y))

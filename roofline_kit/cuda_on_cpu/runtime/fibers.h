@@ -21,7 +21,7 @@
 namespace cuda_on_cpu {
 
 constexpr size_t STACK_BYTES = 512 << 10;      // what CUDA allows a thread of local memory; untouched pages are free
-constexpr size_t STACK_GUARD = 64 << 10;
+constexpr size_t STACK_GUARD = 4 << 20;        // B below it that trap: a large local array must not jump over them
 
 struct Fiber {
   char* stack = nullptr;
@@ -40,10 +40,9 @@ static size_t scheduler_stack_bytes;
 #endif
 
 static char* new_stack() {
-  char* memory = (char*)mmap(nullptr, STACK_GUARD + STACK_BYTES, PROT_READ | PROT_WRITE,
+  char* memory = (char*)mmap(nullptr, STACK_GUARD + STACK_BYTES, PROT_NONE,
                              MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) abort();
-  mprotect(memory, STACK_GUARD, PROT_NONE);
+  if (memory == MAP_FAILED || mprotect(memory + STACK_GUARD, STACK_BYTES, PROT_READ | PROT_WRITE)) abort();
   return memory + STACK_GUARD;
 }
 

@@ -11,10 +11,13 @@ static void access(const volatile void* address, int bytes, Access kind, uint64_
   char* at = (char*)address;
   if (!current) return;
   const Space* space = space_of(at);
+  if (kind == Access::Atomic) {                // a __device__ variable has no space, but it may be a lock
+    if (!space || !space->shared) hand_over(at);
+    hand_over_lanes(at);
+  }
   if (!space) return;                          // a thread's own variable, or a constant
   const int site = site_number(place, by_line, space->shared, kind);
   for (int done = 0; done < bytes; done += WIDEST) request(site, at + done, std::min(bytes - done, WIDEST));
-  if (kind == Access::Atomic && !space->shared) hand_over(at);
   touch(*space, at, bytes, kind, site, false, true);
 }
 
@@ -74,10 +77,14 @@ static void write_trace(FILE* file) {
             (unsigned long long)site.requests, (unsigned long long)site.units, (unsigned long long)site.conflicts);
   }
   fputs("], \"findings\": [", file);
-  for (const Finding& each : trace_findings)
+  bool first = true;
+  for (const Finding& each : trace_findings) {
+    if (each.look >= 0 && first_looks.count(each.look)) continue;
     fprintf(file, "%s{\"kind\": \"%s\", \"between\": \"%s\", \"first\": %d, \"second\": %d, \"other_block\": %u, "
-            "\"other_lane\": %u%s}", &each == trace_findings.data() ? "" : ", ", each.kind, each.between, each.first,
-            each.second, each.other_block - 1, each.other_lane, each.where.c_str());
+            "\"other_lane\": %u, \"same\": %s%s}", first ? "" : ", ", each.kind, each.between, each.first, each.second,
+            each.other_block - 1, each.other_lane, each.same ? "true" : "false", each.where.c_str());
+    first = false;
+  }
   fputs("]", file);
 }
 

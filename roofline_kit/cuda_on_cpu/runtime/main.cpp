@@ -1,4 +1,5 @@
 // What does the program do that a kernel is linked into? Reads one call from a file, runs it, writes the arrays back.
+#include <sys/time.h>
 #include "memory.h"
 //
 #include "report.h"
@@ -14,8 +15,9 @@ uint64_t flops;
 #endif
 
 enum Kind : int64_t { Scalar, ReadOnly, Writable };
+constexpr long MOST_STATIC_SHARED = 48 << 10;  // B; the same for every architecture: CUDA C++ Programming Guide
 constexpr size_t MOST_SCALAR = 4096;           // B of all parameters of a kernel: CUDA C++ Programming Guide
-struct Header { int64_t grid[3], block[3], shared, order, seed, arguments; };
+struct Header { int64_t grid[3], block[3], shared, order, seed, parent, arguments; };
 struct Argument { int64_t kind, bytes, itemsize, first; };     // first: the argument that is the same memory
 
 static void get(FILE* file, void* to, size_t bytes) {
@@ -35,19 +37,19 @@ static int list_kernels() {
 
 static void write_results(const char* path, const std::vector<Argument>& arguments) {
   FILE* file = fopen(path, "wb");
-  if (!file) _exit(1);
+  if (!file) _exit(UNWRITTEN);
   for (const Region& region : regions)
     for (const Argument& argument : arguments)
       if (argument.first == region.argument && argument.kind == Writable) {
-        if (fwrite(region.start, 1, region.bytes, file) != region.bytes) _exit(1);
+        if (fwrite(region.start, 1, region.bytes, file) != region.bytes) _exit(UNWRITTEN);
         break;
       }
-  if (fclose(file)) _exit(1);
+  if (fclose(file)) _exit(UNWRITTEN);
 }
 
 static void write_findings() {
   FILE* file = fopen(findings_path, "w");
-  if (!file) _exit(1);
+  if (!file) _exit(UNWRITTEN);
   fputs("{\"kind\": \"done\"", file);
   for (const Region& region : regions)
     if (const char* stray = stray_store(region)) {
@@ -59,7 +61,29 @@ static void write_findings() {
 #endif
   write_trace(file);
   fputs("}", file);
-  fclose(file);
+  if (fclose(file)) _exit(UNWRITTEN);
+}
+
+static pid_t parent;
+
+// An interrupt reaches only Python, which ends this program; but who ends it when Python itself was killed?
+static void follow_parent(pid_t process) {
+  parent = process;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { if (getppid() != parent) _exit(1); };
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval each_second = {{1, 0}, {1, 0}};
+  setitimer(ITIMER_REAL, &each_second, nullptr);
+}
+
+// One kernel's static shared memory; where a source has several, theirs cannot be told apart.
+static void limit_shared() {
+#if !defined(CUDA_ON_CPU_COUNT)                // whose numbers are objects, which need a note of whether they are made
+  const long bytes = shared_end - shared_start;
+  if (kernel_count == 1 && bytes > MOST_STATIC_SHARED)
+    found("\"kind\": \"static\", \"bytes\": " + std::to_string(bytes));
+#endif
 }
 
 static int run(const char* name, const char* job, const char* results, const char* findings) {
@@ -72,6 +96,7 @@ static int run(const char* name, const char* job, const char* results, const cha
   if (!file) return 1;
   Header header;
   get(file, &header, sizeof header);
+  follow_parent((pid_t)header.parent);
   std::vector<Argument> arguments(header.arguments);
   get(file, arguments.data(), arguments.size() * sizeof(Argument));
   std::vector<char*> memory;
@@ -97,6 +122,7 @@ static int run(const char* name, const char* job, const char* results, const cha
   order = (Order)header.order;
   random_state = 88172645463325252ull + header.seed;
   find_shared();
+  limit_shared();
   begin_trace();
   run_grid(find(name), values.data(), header.shared);
   write_results(results, arguments);

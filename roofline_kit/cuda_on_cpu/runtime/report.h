@@ -17,10 +17,11 @@
 
 namespace cuda_on_cpu {
 
-constexpr int FOUND = 3;                       // exit status: there is a finding
+constexpr int FOUND = 3, UNWRITTEN = 4;        // exit status: there is a finding; a file cannot be written
 constexpr long MOST_PRINTED = 1 << 20;         // B; CUDA's printf buffer holds as much by default
 
 static const char* findings_path;
+static bool overflows_stack(const void* address);     // in scheduler.h
 
 static std::string quoted(const char* text) {
   std::string result = "\"";
@@ -47,7 +48,7 @@ static void* load_address() {
   }
   text += "}";
   const int file = open(findings_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (file < 0 || write(file, text.data(), text.size()) < 0) _exit(1);
+  if (file < 0 || write(file, text.data(), text.size()) < 0) _exit(UNWRITTEN);
   fflush(stdout);
   _exit(FOUND);
 }
@@ -106,7 +107,8 @@ static void* interrupted_at(void* context) {
 static void on_signal(int number, siginfo_t* info, void* context) {
   std::string text = "\"kind\": \"signal\", \"signal\": " + std::to_string(number);
   text += code_address(interrupted_at(context));
-  if (number == SIGSEGV || number == SIGBUS) text += memory_address(info->si_addr);
+  if (number == SIGSEGV || number == SIGBUS)
+    text += overflows_stack(info->si_addr) ? ", \"stack\": true" : memory_address(info->si_addr);
   found(text);
 }
 

@@ -71,9 +71,14 @@ static void resume(Lane& lane) {
   }
 }
 
+static bool overflows_stack(const void* address) {
+  const Fiber* fiber = current ? fibers[current->index] : nullptr;
+  return fiber && (const char*)address < fiber->stack && (const char*)address >= fiber->stack - STACK_GUARD;
+}
+
 // What the lanes of the block do, and one lane that does each.
 struct Census {
-  int done = 0, at_barrier = 0, in_warp = 0, votes = 0;
+  int done = 0, at_barrier = 0, in_warp = 0, gathering = 0, votes = 0;
   Lane *returned = nullptr, *waiting = nullptr, *elsewhere = nullptr, *exchanging = nullptr;
 };
 
@@ -83,6 +88,7 @@ static Census census() {
     Lane& lane = lanes[i];
     if (lane.state == State::Done) ++found.done, found.returned = &lane;
     if (lane.state == State::InWarp) ++found.in_warp, found.exchanging = &lane;
+    found.gathering += lane.state == State::Gathering;
     if (lane.state != State::AtBarrier) continue;
     ++found.at_barrier;
     found.votes += lane.vote;
@@ -95,8 +101,8 @@ static Census census() {
 static void release_barrier(const Census& found) {
   if (found.elsewhere) {
     current = found.waiting;
-    fail(current->line, "threads of one block wait at different barriers, this one and that of line %d: let all threads "
-         "reach the same __syncthreads", found.elsewhere->line);
+    fail(current->line, "threads of one block wait at different barriers, this one and that of line %d: let all "
+         "threads reach the same __syncthreads", found.elsewhere->line);
   }
   for (int i = 0; i < block_threads; ++i) lanes[i].state = State::Ready, lanes[i].vote = found.votes;
   block_synchronized();
@@ -118,6 +124,24 @@ static void meet(const Lane& me, Lane* warp, int lane);      // in warp.h
        "names reach it", current->mask);
 }
 
+// __activemask has no mask to wait for: where no lane of a warp can go on, those at the same call have met.
+static bool gather(int first) {
+  bool met = false;
+  const int end = std::min(first + 32, block_threads);
+  for (int i = first; i < end; ++i)
+    if (lanes[i].state == State::Ready) return false;
+  for (int i = first; i < end; ++i) {
+    if (lanes[i].state != State::Gathering) continue;
+    unsigned mask = 0;
+    for (int j = i; j < end; ++j)
+      if (lanes[j].state == State::Gathering && lanes[j].line == lanes[i].line) mask |= 1u << (j - first);
+    for (int j = first; j < end; ++j)
+      if (mask >> (j - first) & 1) lanes[j].result = mask, lanes[j].state = State::Ready;
+    met = true;
+  }
+  return met;
+}
+
 static void run_block() {
   std::vector<Lane*> turns;
   for (int i = 0; i < block_threads; ++i) {
@@ -132,6 +156,9 @@ static void run_block() {
       while (lane->state == State::Ready) resume(*lane);
     if (order == Order::Reversed) std::reverse(turns.begin(), turns.end());     // to be reversed again
     const Census found = census();
+    bool met = false;
+    for (int first = 0; found.gathering && first < block_threads; first += 32) met |= gather(first);
+    if (met) continue;
     if (found.done == block_threads) return;
     if (found.at_barrier == block_threads) release_barrier(found);
     else if (found.done + found.at_barrier + found.in_warp == block_threads) explain_deadlock(found);

@@ -46,6 +46,7 @@ static void begin_trace() {}
 static void trace_block(bool) {}
 static void write_trace(FILE*) {}
 void fence() {}
+void fence_block() {}
 #endif
 
 // Fresh shared memory holds no zeros: it reads as NaN. AddressSanitizer reports what lies beyond the launch's share.

@@ -36,7 +36,6 @@ uint64_t warp_operation(WarpOperation operation, unsigned mask, uint64_t value, 
   if (complete) {
     const unsigned present = count == 32 ? mask : mask & ((1u << count) - 1);
     operation(warp, present);
-    current = &me;                             // an operation may have named another lane, to speak of it
     for (int lane = 0; lane < count; ++lane)
       if (present >> lane & 1) warp[lane].state = State::Ready;
   } else {
@@ -53,16 +52,8 @@ template <class Visit> static void each(Lane* warp, unsigned mask, Visit visit) 
 void synchronize(Lane* warp, unsigned mask) { lanes_synchronized(warp->index, mask); }
 
 void shuffle(Lane* warp, unsigned mask) {
-  const int count = lanes_in_warp(warp->index);
-  each(warp, mask, [&](Lane& lane) {
-    current = &lane;
-    if (lane.source >= count)
-      fail(lane.line, "lane %d reads lane %d, but this warp has %d lanes: launch whole warps, or shuffle over fewer",
-           lane.index & 31, lane.source, count);
-    if (!(mask >> lane.source & 1))
-      fail(lane.line, "lane %d reads lane %d, which the mask 0x%08x leaves out: name every lane that is read",
-           lane.index & 31, lane.source, lane.mask);
-    lane.result = warp[lane.source].value;
+  each(warp, mask, [&](Lane& lane) {           // a lane that takes no part gives no value: all ones, as a float a NaN
+    lane.result = mask >> lane.source & 1 ? warp[lane.source].value : ~(uint64_t)0;
   });
 }
 
@@ -101,11 +92,9 @@ CUDA_ON_CPU_REDUCE(reduce_or, unsigned, a | b)
 CUDA_ON_CPU_REDUCE(reduce_xor, unsigned, a ^ b)
 #undef CUDA_ON_CPU_REDUCE
 
-int alive_lanes() {
-  const int first = current->index & ~31, count = lanes_in_warp(first);
-  unsigned alive = 0;
-  for (int lane = 0; lane < count; ++lane) alive |= (unsigned)(lanes[first + lane].state != State::Done) << lane;
-  return (int)alive;
+unsigned active_lanes(int line) {
+  wait(State::Gathering, line);
+  return (unsigned)current->result;
 }
 
 }  // namespace cuda_on_cpu

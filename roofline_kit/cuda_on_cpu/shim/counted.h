@@ -19,6 +19,9 @@ extern uint64_t flops;
 constexpr void count(uint64_t done) {
   if (!__builtin_is_constant_evaluated()) flops += done;     // what the compiler works out costs the GPU nothing
 }
+template <class A, class B> constexpr void count_of(A a, B b) {
+  if (!(__builtin_constant_p(a) && __builtin_constant_p(b))) count(1);     // so does 2.0f * 3.0f
+}
 
 // Laid out like T. Every number turns into one by itself, but only a cast turns one into a number: so no operation on
 // it goes by uncounted, and `x > 0 ? x : 0.0f` stays unambiguous.
@@ -27,15 +30,28 @@ template <class T> struct Counted {
   Counted() = default;
   template <class N, class = std::enable_if_t<std::is_arithmetic_v<N> || std::is_enum_v<N>>>
   constexpr Counted(N value) : number((T)value) {}
-  template <class U> constexpr Counted(Counted<U> value) : number((T)value.number) {}
+  template <class U> constexpr Counted(const Counted<U>& value) : number((T)value.number) {}
+  template <class U> constexpr Counted(const volatile Counted<U>& value) : number((T)value.number) {}
   template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>>
   explicit constexpr operator N() const { return (N)number; }
+  template <class V> using Assignable = std::enable_if_t<std::is_convertible_v<V, Counted>>;
+  template <class V, class = Assignable<V>> constexpr Counted& operator=(V value) {
+    number = Counted(value).number;
+    return *this;
+  }
+  template <class V, class = Assignable<V>> void operator=(V value) volatile { number = Counted(value).number; }
+  template <class V> void operator+=(V value) volatile { *this = *this + value; }
+  template <class V> void operator-=(V value) volatile { *this = *this - value; }
+  template <class V> void operator*=(V value) volatile { *this = *this * value; }
+  template <class V> void operator/=(V value) volatile { *this = *this / value; }
   template <class V> constexpr Counted& operator+=(V value) { return *this = *this + value; }
   template <class V> constexpr Counted& operator-=(V value) { return *this = *this - value; }
   template <class V> constexpr Counted& operator*=(V value) { return *this = *this * value; }
   template <class V> constexpr Counted& operator/=(V value) { return *this = *this / value; }
   constexpr Counted& operator++() { return *this += T(1); }
   constexpr Counted& operator--() { return *this -= T(1); }
+  constexpr Counted operator++(int) { const Counted old = *this; ++*this; return old; }
+  constexpr Counted operator--(int) { const Counted old = *this; --*this; return old; }
   constexpr Counted operator-() const { return Counted(-number); }
   constexpr Counted operator+() const { return *this; }
 };
@@ -53,8 +69,12 @@ template <class A, class B> using EitherCounted = std::enable_if_t<
 
 #define CUDA_ON_CPU_ARITHMETIC(OP)                                                                          \
   template <class A, class B, class = EitherCounted<A, B>> constexpr auto operator OP(A a, B b) {           \
-    count(1);                                                                                               \
+    count_of(plain(a), plain(b));                                                                           \
     return Counted<decltype(plain(a) OP plain(b))>(plain(a) OP plain(b));                                   \
+  }                                                                                                         \
+  template <class N, class T, class = std::enable_if_t<std::is_arithmetic_v<N>>>                            \
+  constexpr N& operator OP##=(N& a, Counted<T> b) {                                                         \
+    return a = N(a OP b);                                                                                   \
   }
 #define CUDA_ON_CPU_COMPARISON(OP)                                                                          \
   template <class A, class B, class = EitherCounted<A, B>> constexpr bool operator OP(A a, B b) {           \

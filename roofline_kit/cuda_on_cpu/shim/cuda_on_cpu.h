@@ -31,7 +31,18 @@ template <class... Values> int print_all(const char* format, Values... values) {
 #undef printf
 #define printf cuda_on_cpu::print_all
 
-// From here on, the kernel's own text.
+// From here on, the kernel's own text, which may ask whether it is compiled for a GPU, and for which.
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDA_ARCH__ 900
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#if defined(CUDA_ON_CPU_TRACE) && !defined(__clang__)
+#define memcpy(...) cuda_on_cpu_memcpy(__VA_ARGS__)
+#define memmove(...) cuda_on_cpu_memcpy(__VA_ARGS__)
+#define memset(...) cuda_on_cpu_memset(__VA_ARGS__)
+#endif
+#define gamma cuda_on_cpu_gamma                          // C's library keeps these names, CUDA leaves them free
 #define alignas(n) __attribute__((aligned(n)))           // which may stand behind __shared__, as it may in CUDA
 #if defined(CUDA_ON_CPU_COUNT)
 #define float cuda_on_cpu::f32

@@ -44,6 +44,14 @@ using Numeric = std::enable_if_t<std::is_arithmetic_v<N> || std::is_same_v<N, f3
   inline bool operator OP(H a, H b) { return f32(a) OP f32(b); }                                            \
   inline bool NAME(H a, H b) { return a OP b; }
 
+#define CUDA_ON_CPU_PAIR(H2, OP, NAME)                                                                      \
+  inline H2 operator OP(H2 a, H2 b) { return {a.x OP b.x, a.y OP b.y}; }                                    \
+  inline H2& operator OP##=(H2& a, H2 b) { return a = a OP b; }                                             \
+  inline H2 NAME(H2 a, H2 b) { return a OP b; }
+#define CUDA_ON_CPU_EACH(H2, NAME, OF_ONE) inline H2 NAME(H2 a) { return {OF_ONE(a.x), OF_ONE(a.y)}; }
+#define CUDA_ON_CPU_BOTH(H2, NAME, OF_TWO)                                                                  \
+  inline H2 NAME(H2 a, H2 b) { return {OF_TWO(a.x, b.x), OF_TWO(a.y, b.y)}; }
+
 // The constructor is constexpr so that a shared array of them needs no code, and no flag beside it, to begin with.
 #define CUDA_ON_CPU_HALF(H, H2, TO_FLOAT, FROM_FLOAT)                                                       \
   struct alignas(2) H {                                                                                     \
@@ -67,21 +75,38 @@ using Numeric = std::enable_if_t<std::is_arithmetic_v<N> || std::is_same_v<N, f3
   inline H hlog(H a) { return H(logf(f32(a))); }                                                            \
   inline H hsqrt(H a) { return H(sqrtf(f32(a))); }                                                          \
   inline H hrsqrt(H a) { return H(rsqrtf(f32(a))); }                                                        \
+  inline H hrcp(H a) { return H(f32(1.0f) / f32(a)); }                                                      \
+  inline H hsin(H a) { return H(sinf(f32(a))); }                                                            \
+  inline H hcos(H a) { return H(cosf(f32(a))); }                                                            \
+  inline H hexp2(H a) { return H(exp2f(f32(a))); }                                                          \
+  inline H hlog2(H a) { return H(log2f(f32(a))); }                                                          \
+  inline H hfloor(H a) { return H(floorf(f32(a))); }                                                        \
+  inline H hceil(H a) { return H(ceilf(f32(a))); }                                                          \
+  inline H hrint(H a) { return H(rintf(f32(a))); }                                                          \
+  inline H htrunc(H a) { return H(truncf(f32(a))); }                                                        \
   inline bool __hisnan(H a) { return isnan(f32(a)); }                                                       \
   struct alignas(4) H2 { H x, y; };                                                                         \
-  inline H2 __hadd2(H2 a, H2 b) { return {a.x + b.x, a.y + b.y}; }                                          \
-  inline H2 __hsub2(H2 a, H2 b) { return {a.x - b.x, a.y - b.y}; }                                          \
-  inline H2 __hmul2(H2 a, H2 b) { return {a.x * b.x, a.y * b.y}; }                                          \
-  inline H2 __hmax2(H2 a, H2 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }                            \
-  inline H2 __hfma2(H2 a, H2 b, H2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }            \
-  inline H __low2half(H2 a) { return a.x; }                                                                 \
-  inline H __high2half(H2 a) { return a.y; }
+  CUDA_ON_CPU_VECTOR(H2, H, 2)                                                                              \
+  CUDA_ON_CPU_PAIR(H2, +, __hadd2) CUDA_ON_CPU_PAIR(H2, -, __hsub2)                                          \
+  CUDA_ON_CPU_PAIR(H2, *, __hmul2) CUDA_ON_CPU_PAIR(H2, /, __h2div)                                          \
+  CUDA_ON_CPU_EACH(H2, __hneg2, -) CUDA_ON_CPU_EACH(H2, __habs2, __habs)                                     \
+  CUDA_ON_CPU_EACH(H2, h2exp, hexp) CUDA_ON_CPU_EACH(H2, h2log, hlog) CUDA_ON_CPU_EACH(H2, h2sqrt, hsqrt)    \
+  CUDA_ON_CPU_EACH(H2, h2rsqrt, hrsqrt) CUDA_ON_CPU_EACH(H2, h2rcp, hrcp)                                    \
+  CUDA_ON_CPU_BOTH(H2, __hmin2, __hmin) CUDA_ON_CPU_BOTH(H2, __hmax2, __hmax)                                \
+  CUDA_ON_CPU_BOTH(H2, __heq2, __heq) CUDA_ON_CPU_BOTH(H2, __hne2, __hne) CUDA_ON_CPU_BOTH(H2, __hlt2, __hlt) \
+  CUDA_ON_CPU_BOTH(H2, __hgt2, __hgt) CUDA_ON_CPU_BOTH(H2, __hle2, __hle) CUDA_ON_CPU_BOTH(H2, __hge2, __hge) \
+  inline H2 operator-(H2 a) { return __hneg2(a); }                                                          \
+  inline bool __hbeq2(H2 a, H2 b) { return a.x == b.x && a.y == b.y; }                                       \
+  inline H2 __hfma2(H2 a, H2 b, H2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
 
 CUDA_ON_CPU_HALF(__half, __half2, half_to_float, float_to_half)
 CUDA_ON_CPU_HALF(__nv_bfloat16, __nv_bfloat162, bfloat16_to_float, float_to_bfloat16)
 #undef CUDA_ON_CPU_HALF
 #undef CUDA_ON_CPU_OPERATOR
 #undef CUDA_ON_CPU_COMPARE
+#undef CUDA_ON_CPU_PAIR
+#undef CUDA_ON_CPU_EACH
+#undef CUDA_ON_CPU_BOTH
 using half = __half;
 using half2 = __half2;
 using nv_bfloat16 = __nv_bfloat16;
@@ -100,6 +125,15 @@ inline __half2 __float2half2_rn(f32 x) { return {__half(x), __half(x)}; }
 inline __half2 __floats2half2_rn(f32 x, f32 y) { return {__half(x), __half(y)}; }
 inline __half2 __float22half2_rn(float2 v) { return {__half(v.x), __half(v.y)}; }
 inline float2 __half22float2(__half2 v) { return {f32(v.x), f32(v.y)}; }
+inline __half __low2half(__half2 v) { return v.x; }
+inline __half __high2half(__half2 v) { return v.y; }
+inline __half2 __low2half2(__half2 v) { return {v.x, v.x}; }
+inline __half2 __high2half2(__half2 v) { return {v.y, v.y}; }
+inline __half2 __lows2half2(__half2 a, __half2 b) { return {a.x, b.x}; }
+inline __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
+inline __half2 __lowhigh2highlow(__half2 v) { return {v.y, v.x}; }
+inline int __half2int_rn(__half h) { return __float2int_rn(f32(h)); }
+inline int __half2int_rz(__half h) { return __float2int_rz(f32(h)); }
 inline f32 __low2float(__half2 v) { return f32(v.x); }
 inline f32 __high2float(__half2 v) { return f32(v.y); }
 
@@ -111,5 +145,13 @@ inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 h) { return h.bits; }
 inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
 inline __nv_bfloat162 __floats2bfloat162_rn(f32 x, f32 y) { return {__nv_bfloat16(x), __nv_bfloat16(y)}; }
 inline float2 __bfloat1622float2(__nv_bfloat162 v) { return {f32(v.x), f32(v.y)}; }
+inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 v) { return v.x; }
+inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 v) { return v.y; }
+inline __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 x) { return {x, x}; }
+inline __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+inline __nv_bfloat162 __float2bfloat162_rn(f32 x) { return {__nv_bfloat16(x), __nv_bfloat16(x)}; }
+inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {__nv_bfloat16(v.x), __nv_bfloat16(v.y)}; }
+inline __nv_bfloat16 __int2bfloat16_rn(int x) { return __nv_bfloat16(x); }
+inline int __bfloat162int_rn(__nv_bfloat16 h) { return __float2int_rn(f32(h)); }
 inline f32 __low2float(__nv_bfloat162 v) { return f32(v.x); }
 inline f32 __high2float(__nv_bfloat162 v) { return f32(v.y); }

@@ -9,7 +9,7 @@ namespace cuda_on_cpu {
 constexpr int MOST_THREADS = 1024;             // of a block: CUDA C++ Programming Guide, compute capabilities
 constexpr size_t MOST_SHARED = 227 << 10;      // B of dynamic shared memory a block, sm_90 and sm_100: the same table
 
-enum class State { Ready, AtBarrier, InWarp, Done };
+enum class State { Ready, AtBarrier, InWarp, Gathering, Done };
 
 struct Lane;
 using WarpOperation = void (*)(Lane* warp, unsigned mask);   // called once, by the last lane of the mask to arrive
@@ -36,8 +36,9 @@ extern char dynamic_shared[MOST_SHARED];
 void barrier(int line, int vote = 0);
 uint64_t warp_operation(WarpOperation operation, unsigned mask, uint64_t value, int source, int line,
                         void* operand = nullptr);
-int alive_lanes();                             // mask of the lanes of this warp that have not returned
-void fence();
+unsigned active_lanes(int line);               // those that arrive at this call when no lane can go further without it
+void fence();                                  // and one that is only for this thread's block
+void fence_block();
 int print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] void fail(int line, const char* format, ...) __attribute__((format(printf, 2, 3)));
 

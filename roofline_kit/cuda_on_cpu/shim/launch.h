@@ -16,17 +16,12 @@ struct Kernel {
 extern const Kernel kernels[];                 // defined behind the source
 extern const int kernel_count;
 
-template <class T, class = void> struct Vector { static constexpr int length = 1; using element = T; };
-template <class T> struct Vector<T, std::void_t<decltype(T::x)>> {
-  using element = decltype(T::x);
-  static constexpr int length = sizeof(T) / sizeof(element);
-};
-
 // "f4" for float, "i1x4" for char4, "V12" for a struct of 12 bytes: NumPy's kind and size, "b2" for bfloat16.
 template <class T> std::string element_spelled() {
   if constexpr (std::is_void_v<T>) return "void";
   else if constexpr (std::is_pointer_v<T>) return "pointer";
-  else if constexpr (Vector<T>::length > 1)
+  else if constexpr (std::is_enum_v<T>) return element_spelled<std::underlying_type_t<T>>();
+  else if constexpr (Vector<T>::length)
     return element_spelled<typename Vector<T>::element>() + "x" + std::to_string(Vector<T>::length);
   else if constexpr (std::is_same_v<T, f32>) return "f4";
   else if constexpr (std::is_same_v<T, f64>) return "f8";

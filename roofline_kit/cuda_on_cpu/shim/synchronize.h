@@ -16,7 +16,7 @@ UNTRACED inline int __syncthreads_and(int vote, AT_LINE) {
 }
 inline void __threadfence() { cuda_on_cpu::fence(); }
 inline void __threadfence_system() { cuda_on_cpu::fence(); }
-inline void __threadfence_block() {}
+inline void __threadfence_block() { cuda_on_cpu::fence_block(); }
 inline void __nanosleep(unsigned) {}
 
 namespace cuda_on_cpu {
@@ -74,7 +74,6 @@ template <class T> UNTRACED T __shfl_up_sync(unsigned mask, T value, int delta, 
     return (RESULT)cuda_on_cpu::warp_operation(cuda_on_cpu::OPERATION, mask, (uint64_t)(SENT), 0, line);    \
   }
 CUDA_ON_CPU_WARP(unsigned, __ballot_sync, int, ballot, value != 0)
-CUDA_ON_CPU_WARP(unsigned, __match_any_sync, uint64_t, match, value)
 CUDA_ON_CPU_WARP(int, __reduce_add_sync, int, reduce_add, value)
 CUDA_ON_CPU_WARP(unsigned, __reduce_add_sync, unsigned, reduce_add, value)
 CUDA_ON_CPU_WARP(int, __reduce_max_sync, int, reduce_max, value)
@@ -85,7 +84,12 @@ CUDA_ON_CPU_WARP(unsigned, __reduce_and_sync, unsigned, reduce_and, value)
 CUDA_ON_CPU_WARP(unsigned, __reduce_or_sync, unsigned, reduce_or, value)
 CUDA_ON_CPU_WARP(unsigned, __reduce_xor_sync, unsigned, reduce_xor, value)
 #undef CUDA_ON_CPU_WARP
+template <class T> UNTRACED unsigned __match_any_sync(unsigned mask, T value, AT_LINE) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return (unsigned)cuda_on_cpu::warp_operation(cuda_on_cpu::match, mask, bits, 0, line);
+}
 
 UNTRACED inline int __any_sync(unsigned mask, int vote, AT_LINE) { return __ballot_sync(mask, vote, line) != 0; }
 UNTRACED inline int __all_sync(unsigned mask, int vote, AT_LINE) { return __ballot_sync(mask, !vote, line) == 0; }
-inline unsigned __activemask() { return (unsigned)cuda_on_cpu::alive_lanes(); }
+UNTRACED inline unsigned __activemask(AT_LINE) { return cuda_on_cpu::active_lanes(line); }

@@ -1,0 +1,2 @@
+// CUDA has it under this name; the shim brings it anyway.
+#include "../shim/cuda_on_cpu.h"
