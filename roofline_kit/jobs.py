@@ -1,7 +1,6 @@
 """How is each operation of the course set up, counted and checked?
 
-Each function here takes a device and sizes and gives a `Job`. The data are random and of order 1, the work is the
-compulsory one, and the expected numbers are NumPy's in float64, of a part of the result where the whole takes long.
+Each function takes a device and sizes and gives a `Job`: random data, the compulsory work, NumPy's result in float64.
 """
 
 import math
@@ -137,8 +136,7 @@ def convolution(device, channels, size, filters):
 
 def _past(work, kernel, device):
     """The same work as the fused twins do it on large arrays: they store past the caches."""
-    fused_twin = device.kind == "cpu" and kernel in ("layernorm", "softmax")
-    return replace(work, rewritten=work.written) if fused_twin else work
+    return replace(work, rewritten=work.written * (device.kind == "cpu" and kernel in ("layernorm", "softmax")))
 
 
 def layernorm(kernel):
