@@ -166,6 +166,6 @@ def test_a_blank_lab_fails_exactly_at_its_checks(stem):
 @every_lab
 def test_the_solutions_pass(stem):
     code, lines = graded(ROOT / f"solutions/{stem}.ipynb")
-    assert code == 0, lines
+    assert code == 0, "\n".join(lines)
     assert [line.split()[0] for line in lines] == [name for name, _ in tags(stem, "check")]
     assert all(line.split()[1] in ("passed", "inconclusive:", "inconclusive,") for line in lines)

@@ -14,7 +14,8 @@ from .numbers import _what
 
 TRIALS = 4           # sets of random arrays a kernel is run on
 SLOW = 5             # s of a call on large arrays, above which it is not timed
-LIMIT = 0.5          # s that the timing at the end may take
+LIMIT = 0.5          # s that one timing at the end may take
+AGAIN = 4            # timings at most, until one reaches the share that is asked
 WASTED = {           # whether arithmetic is the bound: what takes too long, and what to look for
     False: ("too much is moved", "which passes over the data can be saved?"),
     True: ("the arithmetic waits too often", "are all cores and whole vectors busy, and is what is loaded used again?")}
@@ -161,9 +162,12 @@ def _speed(exercise, answer, known, device, rng, tolerance):
         return Verdict("wrong", f"the numbers are right, but one call takes {si(took, 's')} on {shown}: "
                                 "are there loops in plain Python?")
     work, moved = call(exercise.work, arrays), _moved(arrays, device)
-    run = measure(lambda: result_of(answer, moved), work=work, limit=LIMIT, device=device)
     roof = known["roof_for"](work)
-    share = attained(roof, run)
+    for _ in range(AGAIN):                                   # others slow a kernel down, they never make it faster
+        run = measure(lambda: result_of(answer, moved), work=work, limit=LIMIT, device=device)
+        share = attained(roof, run)
+        if share >= exercise.least:
+            break
     if run.inconclusive or run.spread > NOISY or any("host-bound" in text for text in run.warnings):
         return Verdict("right", f"{exercise.right} How near it comes to the roof is inconclusive now: run this again "
                                 "on a quiet machine.")
