@@ -242,5 +242,5 @@ def test_the_table_names_the_line_that_meets_in_the_banks():
     assert "992 bank conflicts" in repr(pattern("transpose")) and "! line" not in repr(pattern("stride", 1))
 
 
-def test_the_use_of_what_is_fetched_is_one_for_neighbours_of_any_width_and_an_eighth_for_strangers():
+def test_what_is_fetched_is_used_once_by_neighbours_of_any_width_and_in_small_part_by_strangers():
     assert pattern("stride", 1).use == pattern("parts").use == 1 and pattern("stride", 8).use == 2048 / (9 * 32 * 32)
