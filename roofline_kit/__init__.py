@@ -14,7 +14,22 @@ from .cuda import CudaError, cuda
 from .datasheets import chips, datasheet
 from .device import Device, device
 from .doctor import doctor
-from .ops import axpy, dot, elementwise, gemm, layernorm, linear, softmax
+from .ops import (
+    attention,
+    axpy,
+    conv2d,
+    dot,
+    elementwise,
+    embedding,
+    flash_attention,
+    gemm,
+    gru,
+    layernorm,
+    linear,
+    matvec,
+    mlp,
+    softmax,
+)
 from .plot import plot, plot_sweep
 from .recorded import recorded
 from .report import Scorecard, scorecard

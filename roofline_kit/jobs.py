@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from . import ops
-from .units import itemsize
 from .work import Work
 
 EPSILON = 1e-5           # PyTorch's default for LayerNorm
@@ -114,7 +113,7 @@ def own(kernel, dtype="float32"):
 
 def convolution(device, channels, size, filters):
     """3 x 3 without padding: im2col writes each element nine times, then a product of matrices."""
-    xp, b, edge = device.xp, itemsize(device.dtype), size - 2
+    xp, edge = device.xp, size - 2
     x, weights = device.random(channels, size, size), device.random(filters, 9 * channels)
     columns, out = xp.empty((channels, 3, 3, edge, edge), x.dtype), xp.empty((filters, edge, edge), x.dtype)
     windows = xp.lib.stride_tricks.as_strided(x, columns.shape, (*x.strides, *x.strides[1:]))
@@ -124,11 +123,11 @@ def convolution(device, channels, size, filters):
         columns[...] = windows
         xp.matmul(weights, flat, out=flat_out)
 
-    copies = Work(0, b * (x.size + columns.size), written=b * columns.size, dtype=device.dtype)
+    work = ops.conv2d(channels, size, size, filters, dtype=device.dtype, im2col=True)
     rows, line = _some(filters), _some(edge)
     seen = np.lib.stride_tricks.sliding_window_view(exact(x), (3, 3), (1, 2))[:, line, line].transpose(0, 3, 4, 1, 2)
     expected = exact(weights[rows]) @ seen.reshape(9 * channels, -1)
-    return Job(call, copies + ops.gemm(filters, edge**2, 9 * channels, device.dtype), expected, out, (rows, line, line))
+    return Job(call, work, expected, out, (rows, line, line))
 
 
 # ---- Rows --------------------------------------------------------------------------------------------------------
@@ -162,31 +161,21 @@ def softmax(kernel):
 
 def embedding(device, entries, width, count):
     ids = np.random.default_rng(0).permutation(entries)[:count].astype("int32")     # each at most once: all from memory
-    table, part, b = device.random(entries, width), _some(count), itemsize(device.dtype)
+    table, part = device.random(entries, width), _some(count)
     out = device.xp.empty((count, width), table.dtype)
     places = device.xp.asarray(ids)
     call = partial(device.kernel("embedding"), table, places, out)
-    work = Work(0, count * (4 + 2 * b * width), written=count * b * width, dtype=device.dtype)
-    return Job(call, work, exact(table[places[part]]), out, part)
+    return Job(call, ops.embedding(count, width, device.dtype), exact(table[places[part]]), out, part)
 
 
 def attention(kernel):
-    """softmax(q k^T / sqrt(width)) v for each head.
-
-    FLOPs:   heads (4 length^2 width + 6 length^2)      two products; to scale, and softmax
-    Bytes:   4 b heads length width                     q, k, v, out; flash attention moves no more
-             + 4 b heads length^2                       standard: scores and weights, each written and read once
-    """
     def make(device, heads, length, width):
         q, k, v = (device.random(heads, length, width) for _ in range(3))
-        out, part, b = device.xp.empty_like(q), (0, _some(length)), itemsize(device.dtype)
+        out, part = device.xp.empty_like(q), (0, _some(length))
         scores = exact(q[part]) @ exact(k[0]).T / math.sqrt(width)
         weights = np.exp(scores - scores.max(1, keepdims=True))
         expected = weights / weights.sum(1, keepdims=True) @ exact(v[0])
-        square = heads * length**2
-        through = 0 if kernel == "flash_attention" else b * square
-        work = Work((4 * width + 6) * square, 4 * b * q.size + 4 * through, written=b * q.size + 2 * through,
-                    launches=3 if through else 1, dtype=device.dtype, unit="matrix", aside=6 * square)
+        work = getattr(ops, kernel)(heads, length, length, width, dtype=device.dtype)
         return Job(partial(device.kernel(kernel), q, k, v, out), work, expected, out, part)
     return make
 
@@ -194,36 +183,33 @@ def attention(kernel):
 # ---- Small models, one input at a time: a weight is used once, by the vector unit --------------------------------
 
 def mlp(device, d_in, d_hidden, d_out):
-    """out = w2 relu(w1 x + b1) + b2. FLOPs: a multiply-add a weight, an addition a bias, a maximum a hidden unit."""
     shapes = (d_in,), (d_hidden, d_in), (d_hidden,), (d_out, d_hidden), (d_out,)
     arrays = _vectors(device, *shapes)
-    out, moved = device.xp.empty_like(arrays[-1]), sum(array.nbytes for array in arrays) + 4 * d_out
+    out = device.xp.empty_like(arrays[-1])
     x, w1, b1, w2, b2 = map(exact, arrays)
-    work = Work(2 * (w1.size + w2.size) + 2 * d_hidden + d_out, moved, written=4 * d_out)
-    return Job(partial(device.kernel("mlp"), *arrays, out), work, w2 @ np.maximum(w1 @ x + b1, 0) + b2, out)
+    expected = w2 @ np.maximum(w1 @ x + b1, 0) + b2
+    return Job(partial(device.kernel("mlp"), *arrays, out), ops.mlp(d_in, d_hidden, d_out), expected, out)
 
 
 def gru(device, d, width):
-    """One step in PyTorch's equations. FLOPs: a multiply-add a weight, 21 a hidden unit (6 biases among them)."""
     shapes = (d,), (width,), (3 * width, d), (3 * width, width), (2, 3 * width)
     arrays = [array / math.sqrt(array.shape[-1]) for array in _vectors(device, *shapes)]     # or every gate is 0 or 1
-    out, moved = device.xp.empty_like(arrays[1]), sum(array.nbytes for array in arrays) + 4 * width
+    out = device.xp.empty_like(arrays[1])
     x, h, w, u, b = map(exact, arrays)
     from_x, from_h = (w @ x + b[0]).reshape(3, -1), (u @ h + b[1]).reshape(3, -1)
     r, z = 1 / (1 + np.exp(-from_x[:2] - from_h[:2]))
     expected = (1 - z) * np.tanh(from_x[2] + r * from_h[2]) + z * h
-    work = Work(2 * (w.size + u.size) + 21 * width, moved, written=4 * width)
-    return Job(partial(device.kernel("gru"), *arrays, out), work, expected, out)
+    return Job(partial(device.kernel("gru"), *arrays, out), ops.gru(d, width), expected, out)
 
 
 def matvec(kernel):
     """out[m] = w[m, n] x[n], the weights stored in 4, 2, 1 or half a byte and multiplied in float32."""
     def make(device, m, n):
         x, out, part = *_vectors(device, n), device.xp.empty(m, "float32"), _some(m)
-        weights, numbers = _weights(device, kernel.removeprefix("matvec").lstrip("_") or "float32", m, n, part)
-        scales = sum(array.size for array in weights[1:])
-        work = Work(2 * m * n + scales, sum(array.nbytes for array in weights) + 4 * (m + n), written=4 * m)
-        return Job(partial(device.kernel(kernel), *weights, x, out), work, numbers @ exact(x), out, part)
+        stored = kernel.removeprefix("matvec").lstrip("_") or "float32"
+        weights, numbers = _weights(device, stored, m, n, part)
+        call = partial(device.kernel(kernel), *weights, x, out)
+        return Job(call, ops.matvec(m, n, stored, GROUP), numbers @ exact(x), out, part)
     return make
 
 

@@ -1,5 +1,7 @@
 """What does one call cost? The Work of the operations that the course measures."""
 
+from dataclasses import replace
+
 from .units import itemsize, quantity
 from .work import Work
 
@@ -105,3 +107,120 @@ def softmax(rows, width, dtype="float32", fused=True):
         return Work(flops, b * 2 * size, written=b * size, dtype=dtype, name=name)
     return Work(flops, b * (8 * size + 4 * rows), written=b * (3 * size + 2 * rows),
                 launches=5, dtype=dtype, name=name)
+
+
+def embedding(tokens, width, dtype="float32", line=1):
+    """y[tokens, width] = table[ids[tokens]]: one row of a table for each token; ids are int32.
+
+    FLOPs:   0                        a gather moves, it does not compute
+    Bytes:   tokens (4 + b read + b width)   read = width, or what whole lines of memory hold of a row
+    line:    bytes that memory moves at once (64 on most CPUs, 32 on NVIDIA GPUs): a row that ends inside one costs
+             all of it; 1 counts the row alone. Rows that start at a line are assumed, and no row twice
+    """
+    tokens, width, line = _sizes(tokens=tokens, width=width, line=line)
+    row = itemsize(dtype) * width
+    return Work(0, tokens * (4 + -(-row // line) * line + row), written=tokens * row, dtype=dtype, name="embedding")
+
+
+def conv2d(channels, height, width, filters, kernel=3, stride=1, padding=0, batch=1, dtype="float32", im2col=False):
+    """y[batch, filters, h, w]: a filter[channels, kernel, kernel] on each window of x[batch, channels, height, width].
+
+    FLOPs:   2 batch filters h w channels kernel^2     h = (height + 2 padding - kernel) // stride + 1, w likewise
+    Bytes:   direct  b (x + filters + y)               each array once
+             im2col  direct + 2 b batch h w channels kernel^2   the windows, written out and read by one GEMM
+    Errors:  ValueError where the kernel is larger than the padded image
+    """
+    channels, height, width, filters, kernel, stride, batch = _sizes(
+        channels=channels, height=height, width=width, filters=filters, kernel=kernel, stride=stride, batch=batch)
+    padding = quantity("padding", padding, whole=True)
+    if kernel > min(height, width) + 2 * padding:
+        raise ValueError(f"a kernel of {kernel} does not fit an image of {height} x {width} padded by {padding}.")
+    b, area = itemsize(dtype), channels * kernel**2
+    places = batch * ((height + 2 * padding - kernel) // stride + 1) * ((width + 2 * padding - kernel) // stride + 1)
+    windows = places * area if im2col else 0
+    nbytes = b * (batch * channels * height * width + filters * area + places * filters + 2 * windows)
+    return Work(2 * places * filters * area, nbytes, written=b * (places * filters + windows),
+                launches=2 if im2col else 1, dtype=dtype, unit="matrix", name="conv2d im2col" if im2col else "conv2d")
+
+
+def attention(heads, queries, keys, width, kv_heads=None, causal=False, batch=1, dtype="float32"):
+    """out = softmax(q k^T / sqrt(width)) v for each head: three kernels, with the scores and weights in memory.
+
+    FLOPs:   batch heads (4 width + 6) pairs         two products; to scale, and softmax
+    Bytes:   b batch (2 heads queries width          q, out
+             + 2 kv_heads keys width                 k and v; heads that share them (GQA, MQA) read them once
+             + 4 heads pairs)                        scores and weights, each written and read
+    pairs:   queries keys, less what a causal mask leaves out
+    """
+    once = flash_attention(heads, queries, keys, width, kv_heads, causal, batch, dtype)
+    through = itemsize(dtype) * once.aside // 3             # 6 FLOPs a pair aside, 2 elements a pair written
+    return replace(once, nbytes=once.nbytes + 2 * through, written=once.written + through, launches=3,
+                   name="attention")
+
+
+def flash_attention(heads, queries, keys, width, kv_heads=None, causal=False, batch=1, dtype="float32", block=None):
+    """The same attention in one kernel: softmax keeps a running maximum and sum, so no score is ever stored.
+
+    FLOPs:   batch heads (4 width + 6) pairs         as `attention`; rescaling the running sums is not counted
+    Bytes:   b batch (2 heads queries width + 2 kv_heads keys width reads)
+    block:   queries that stay on the chip together: k and v are read ceil(queries / block) times; None: once.
+             Room for M elements holds about M / (4 width) queries, which makes it Theta(N^2 d^2 / M)
+    Source:  Dao et al., FlashAttention, arXiv 2205.14135, theorem 2
+    Errors:  ValueError where heads do not share kv_heads evenly, or a causal mask has more queries than keys
+    """
+    heads, queries, keys, width, batch = _sizes(heads=heads, queries=queries, keys=keys, width=width, batch=batch)
+    kv_heads, block = _sizes(kv_heads=heads if kv_heads is None else kv_heads,
+                             block=queries if block is None else block)
+    if heads % kv_heads:
+        raise ValueError(f"{heads} heads cannot share {kv_heads} heads of keys and values evenly.")
+    if causal and queries > keys:
+        raise ValueError(f"a causal mask needs as many keys as queries, but there are {keys} and {queries}.")
+    unseen = queries * (queries - 1) // 2 if causal else 0     # the last query sees all keys, the one before one fewer
+    pairs = batch * heads * (queries * keys - unseen)
+    own, shared = batch * heads * queries * width, batch * kv_heads * keys * width
+    b, reads = itemsize(dtype), -(-queries // block)
+    return Work((4 * width + 6) * pairs, b * (2 * own + 2 * shared * reads), written=b * own, dtype=dtype,
+                unit="matrix", aside=6 * pairs, name="flash attention")
+
+
+def mlp(d_in, d_hidden, d_out, batch=1, dtype="float32", fused=True):
+    """out = relu(x W1 + b1) W2 + b2 for x[batch, d_in], by the vector unit: too small to fill the matrix unit.
+
+    FLOPs:   batch (2 d_hidden (d_in + d_out) + 2 d_hidden + d_out)   a bias and a maximum for each hidden unit
+    Bytes:   fused     b (weights and biases + batch (d_in + d_out))
+             unfused   + b batch (6 d_hidden + 2 d_out): five kernels, two products, two biases, one relu
+    """
+    d_in, d_hidden, d_out, batch = _sizes(d_in=d_in, d_hidden=d_hidden, d_out=d_out, batch=batch)
+    b, parameters = itemsize(dtype), d_hidden * (d_in + d_out) + d_hidden + d_out
+    flops = batch * (2 * d_hidden * (d_in + d_out) + 2 * d_hidden + d_out)
+    between = 0 if fused else b * batch * (3 * d_hidden + d_out)           # written, and read again
+    return Work(flops, b * (parameters + batch * (d_in + d_out)) + 2 * between, written=b * batch * d_out + between,
+                launches=1 if fused else 5, dtype=dtype, name="mlp" if fused else "mlp unfused")
+
+
+def gru(d_in, width, dtype="float32"):
+    """One step of a gated recurrent unit on one input, h'[width] from x[d_in] and h[width], in one kernel.
+
+    FLOPs:   6 width (d_in + width) + 21 width     three gates; 6 biases, 3 nonlinearities, the blend a unit
+    Bytes:   b (3 width (d_in + width) + 6 width + d_in + 2 width)
+    Source:  the equations of PyTorch's GRUCell
+    """
+    d_in, width = _sizes(d_in=d_in, width=width)
+    weights, b = 3 * width * (d_in + width), itemsize(dtype)
+    return Work(2 * weights + 21 * width, b * (weights + 6 * width + d_in + 2 * width), written=b * width, dtype=dtype,
+                name="gru")
+
+
+def matvec(m, n, weights="float32", group=32):
+    """y[m] = W[m, n] x[n]: the weights stored in `weights`, x and y and the arithmetic in float32.
+
+    FLOPs:   2 m n + scales           a scale multiplies a row (int8) or a group of weights (int4) once
+    Bytes:   b m n + scales + 4 (m + n)   int8: a float32 scale a row; int4: a float16 scale for `group` weights
+    Errors:  ValueError where n is no multiple of the group
+    """
+    m, n, group = _sizes(m=m, n=n, group=group)
+    if weights == "int4" and n % group:
+        raise ValueError(f"rows of {n} weights do not split into groups of {group}.")
+    scales, size = {"int8": (m, 4), "int4": (m * n // group, 2)}.get(weights, (0, 0))
+    nbytes = int(itemsize(weights) * m * n) + size * scales + 4 * (m + n)
+    return Work(2 * m * n + scales, nbytes, written=4 * m, name=f"matvec {weights}")

@@ -117,6 +117,152 @@ def test_a_linear_layer_is_one_gemm():
     assert (with_bias.flops, with_bias.nbytes) == (2 * 8 * 16 * 32 + 8 * 32, 4 * (8 * 16 + 16 * 32 + 8 * 32 + 32))
 
 
+# ---- The operations of machine learning -----------------------------------------------------------------------------
+
+def looked_up(table, ids, y):
+    for token, row in enumerate(ids.values):
+        for j in range(y.shape[1]):
+            y[token, j] = table[row, j]
+
+
+def convolved(x, filters, y):
+    (channels, _, _), (count, _, kernel, _), (_, height, width) = x.shape, filters.shape, y.shape
+    for f in range(count):
+        for i in range(height):
+            for j in range(width):
+                total = 0
+                for c in range(channels):
+                    for u in range(kernel):
+                        for v in range(kernel):
+                            total += x[c, i + u, j + v] * filters[f, c, u, v]
+                y[f, i, j] = total
+
+
+def attended(q, k, v, out):
+    """Softmax with a running maximum and sum would rescale: here each row of scores is kept, on the chip."""
+    (queries, width), keys = q.shape, k.shape[0]
+    for i in range(queries):
+        query = [q[i, d] for d in range(width)]
+        scores = []
+        for j in range(keys):
+            score = 0
+            for d in range(width):
+                score += query[d] * k[j, d]
+            scores.append(score * width**-0.5)
+        largest, total = -1e30, 0
+        for score in scores:
+            largest = max(largest, score)
+        powers = [(score - largest).exp() for score in scores]
+        for power in powers:
+            total += power
+        powers = [power / total for power in powers]
+        for d in range(width):
+            mixed = 0
+            for j in range(keys):
+                mixed += powers[j] * v[j, d]
+            out[i, d] = mixed
+
+
+def perceived(x, w1, b1, w2, b2, out):
+    hidden = []
+    for j in range(len(b1)):
+        total = 0
+        for i in range(len(x)):
+            total += x[i] * w1[j, i]
+        hidden.append(max(total + b1[j], 0.0))
+    for j in range(len(b2)):
+        total = 0
+        for i, value in enumerate(hidden):
+            total += value * w2[j, i]
+        out[j] = total + b2[j]
+
+
+def test_a_convolution_counts_what_its_loops_do_and_im2col_adds_its_windows_twice():
+    shapes = {"x": (2, 5, 6), "filters": (3, 2, 3, 3), "y": (3, 3, 4)}
+    direct = ops.conv2d(2, 5, 6, 3)
+    assert same(referee.count(convolved, **shapes), direct)
+    copied = ops.conv2d(2, 5, 6, 3, im2col=True)
+    assert copied.flops == direct.flops and copied.nbytes - direct.nbytes == 2 * 4 * (2 * 3 * 3) * (3 * 4)
+    assert copied.flops == ops.gemm(3, 3 * 4, 2 * 3 * 3).flops
+
+
+def test_convolutions_of_real_networks_have_their_published_counts():
+    first = ops.conv2d(3, 224, 224, 64, kernel=7, stride=2, padding=3)         # ResNet-50, conv1: 118.0e6 MAC
+    assert first.flops == 2 * 112 * 112 * 64 * 3 * 49 == 2 * 118_013_952
+    inner = ops.conv2d(64, 56, 56, 64, padding=1, batch=2)
+    assert inner.flops == 2 * ops.conv2d(64, 56, 56, 64, padding=1).flops == 4 * 115_605_504
+
+
+@pytest.mark.parametrize("queries, keys, width", [(2, 3, 4), (1, 5, 2)])
+def test_attention_on_the_chip_counts_what_its_loops_do(queries, keys, width):
+    counted = referee.count(attended, q=(queries, width), k=(keys, width), v=(keys, width), out=(queries, width))
+    assert same(counted, ops.flash_attention(1, queries, keys, width))
+
+
+def test_standard_attention_adds_the_scores_and_the_weights_each_written_and_read():
+    standard, flash = ops.attention(2, 8, 16, 4), ops.flash_attention(2, 8, 16, 4)
+    assert standard.nbytes - flash.nbytes == 4 * 4 * 2 * 8 * 16 and standard.flops == flash.flops
+    assert (standard.written - flash.written, standard.launches) == (4 * 2 * 2 * 8 * 16, 3)
+
+
+def test_attention_published_intensities_in_two_bytes():
+    square = ops.flash_attention(1, 4096, 4096, 128, dtype="bfloat16")
+    assert (square.flops - square.aside) / square.nbytes == pytest.approx(4096 / 2)
+    decode = ops.flash_attention(32, 1, 4096, 128, dtype="bfloat16")
+    grouped = ops.flash_attention(32, 1, 4096, 128, kv_heads=8, dtype="bfloat16")
+    assert (decode.flops - decode.aside) / decode.nbytes == pytest.approx(1, rel=1e-3)
+    assert (grouped.flops - grouped.aside) / grouped.nbytes == pytest.approx(4, rel=2e-3)      # a group of 4
+
+
+def test_a_causal_mask_leaves_out_the_scores_of_later_keys():
+    seen = sum(j <= i + 3 for i in range(5) for j in range(8))                 # 5 queries at the end of 8 keys
+    assert ops.flash_attention(1, 5, 8, 4, causal=True).flops == (4 * 4 + 6) * seen
+    with pytest.raises(ValueError, match="as many keys as queries"):
+        ops.attention(1, 8, 5, 4, causal=True)
+
+
+def test_each_block_of_queries_reads_the_keys_and_values_once_more():
+    whole, blocks = ops.flash_attention(2, 64, 96, 8), ops.flash_attention(2, 64, 96, 8, block=24)     # 3 blocks
+    assert blocks.nbytes - whole.nbytes == 2 * (2 * 2 * 96 * 8 * 4)
+    with pytest.raises(ValueError, match="cannot share"):
+        ops.flash_attention(6, 8, 8, 4, kv_heads=4)
+
+
+def test_a_lookup_moves_rows_and_ids_and_a_short_row_costs_its_line():
+    assert ops.embedding(10, 300).nbytes == 10 * (4 + 2 * 300 * 4)
+    assert ops.embedding(10, 4, line=64).nbytes == 10 * (4 + 64 + 16)
+    assert ops.embedding(10, 20, "float16", line=32).nbytes == 10 * (4 + 64 + 40)
+
+
+def test_a_small_mlp_counts_what_its_loops_do():
+    counted = referee.count(perceived, x=3, w1=(4, 3), b1=4, w2=(2, 4), b2=2, out=2)
+    assert same(counted, ops.mlp(3, 4, 2))
+    apart = ops.mlp(3, 4, 2, fused=False)
+    assert apart.launches == 5 and apart.nbytes - ops.mlp(3, 4, 2).nbytes == 4 * (6 * 4 + 2 * 2)
+
+
+def test_an_unfused_mlp_counts_the_passes_of_numpy_code():
+    arrays = [np.ones(shape, "float32") for shape in ((6, 3), (3, 4), (4,), (4, 2), (2,))]
+    counted = referee.passes(lambda x, w1, b1, w2, b2: np.maximum(x @ w1 + b1, 0) @ w2 + b2, *arrays)
+    work = ops.mlp(3, 4, 2, batch=6, fused=False)
+    assert (counted.work.nbytes, counted.work.flops, counted.work.launches) == (work.nbytes, work.flops, 5)
+
+
+def test_a_gru_step_reads_three_gates_of_weights():
+    work = ops.gru(8, 16)
+    assert work.nbytes == 4 * (3 * 16 * 8 + 3 * 16 * 16 + 2 * 3 * 16 + 8 + 2 * 16)
+    assert work.flops == 2 * 3 * 16 * (8 + 16) + 21 * 16
+
+
+def test_quantised_weights_move_their_scales_too():
+    plain, half = ops.matvec(64, 128), ops.matvec(64, 128, "bfloat16")
+    assert plain.nbytes == 4 * (64 * 128 + 64 + 128) and plain.nbytes - half.nbytes == 2 * 64 * 128
+    assert ops.matvec(64, 128, "int8").nbytes == 64 * 128 + 4 * 64 + 4 * (64 + 128)
+    assert ops.matvec(64, 128, "int4").nbytes == 64 * 128 / 2 + 2 * 64 * 4 + 4 * (64 + 128)
+    with pytest.raises(ValueError, match="groups of 48"):
+        ops.matvec(64, 128, "int4", group=48)
+
+
 # ---- Worked examples: the article -----------------------------------------------------------------------------------
 
 def test_the_articles_product_moves_7_million_bytes_not_8():

@@ -273,4 +273,5 @@ def test_products_by_different_kernels_have_one_size():
 
 
 def test_an_embedding_moves_its_rows_twice_and_its_ids_once(unlaunched):
-    assert job_at("embedding", 9, 5, 4).work == Work(0, 4 * (4 + 2 * 4 * 5), written=4 * 4 * 5)
+    work = job_at("embedding", 9, 5, 4).work
+    assert work == Work(0, 4 * (4 + 2 * 4 * 5), written=4 * 4 * 5, name="embedding")
