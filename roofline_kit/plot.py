@@ -2,6 +2,7 @@
 
 import functools
 
+from .labels import place
 from .report import ABOVE, attained, needs_roof
 
 STYLE = {"figure.figsize": (7.2, 4.4), "figure.dpi": 100, "font.size": 10, "axes.spines.top": False,
@@ -74,14 +75,10 @@ def _roof(ax, roof, span, color):
                     color=color, fontsize=8)
 
 
-def _point(ax, x, y, name, marker, color, filled, above=False):
+def _point(ax, x, y, marker, color, filled, above=False):
     ax.plot([x], [y], marker, color=color, markerfacecolor=color if filled else "none", markersize=8, zorder=4)
     if above:
         ax.plot([x], [y], "o", markersize=17, markerfacecolor="none", markeredgecolor="red", markeredgewidth=2)
-        name += " (above its roof)"
-    if name:                            # slanted into the room under the slope, where neighbours do not collide
-        ax.annotate(name, (x, y), (5, -5), textcoords="offset points", fontsize=9, zorder=6,
-                    rotation=-30, rotation_mode="anchor", ha="left", va="top")
 
 
 def plot(*roofs, runs=(), works=(), ax=None):
@@ -108,17 +105,20 @@ def plot(*roofs, runs=(), works=(), ax=None):
     colors = _colors() * (len(roofs) // 10 + 2)             # ten that differ, then the same again
     for roof, color in zip(roofs, colors):
         _roof(ax, roof, span, color)
-    names = list(dict.fromkeys(work.name for work, _ in placed))
+    names, written = list(dict.fromkeys(work.name for work, _ in placed)), []
     for work, run in placed:
         marker, color = (cycle[names.index(work.name) % len(cycle)] for cycle in (MARKERS, colors[len(roofs):]))
         predicted = work.flops / roofs[0].seconds(work, *((run.cold, run.clock) if run else ()))
-        _point(ax, work.intensity, predicted, "" if run else work.name, marker, color, filled=False)
+        _point(ax, work.intensity, predicted, marker, color, filled=False)
+        above = run is not None and attained(roofs[0], run) > ABOVE
         if run:
-            above = attained(roofs[0], run) > ABOVE
-            _point(ax, work.intensity, run.flop_per_s, run.name or work.name, marker, color, True, above)
+            _point(ax, work.intensity, run.flop_per_s, marker, color, True, above)
+        written.append((work.intensity, run.flop_per_s if run else predicted,
+                        (run.name if run and run.name else work.name) + " (above its roof)" * above))
     ax.set_xlim(*span)
     if placed:
         ax.set_ylim(bottom=min(ax.dataLim.y0, *ax.get_ylim()) / 4)         # room for the names
+        place(ax, [name for name in written if name[2]])
     return ax
 
 

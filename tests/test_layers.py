@@ -15,7 +15,7 @@ LAYERS = {  # in reading order: a module imports only modules that stand before 
     "machine": ("host", "occupancy", "nvrtc", "gpu", "gpu_state", "kernels", "device", "doubts", "clocks", "timing",
                 "cards", "cuda_on_cpu", "cuda", "nvml", "protocol", "products", "protocol_gpu", "sustained", "recorded",
                 "jobs", "record", "doctor"),
-    "people": ("report", "plot", "tiles", "exercises", "check", "grade", "__init__", "__main__"),
+    "people": ("report", "labels", "plot", "tiles", "exercises", "check", "grade", "__init__", "__main__"),
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 HEAVY = {"numba", "matplotlib", "cupy", "pynvml", "IPython", "ipywidgets", "psutil", "threadpoolctl", "filelock",
