@@ -10,14 +10,14 @@ PARTS = {"prefill_q": "compute", "prefill_softmax": "memory", "decode_q": "memor
 
 
 def _factors(rng):
-    """Two matrices of odd shapes and an output full of NaN."""
+    """Two matrices of odd shapes and an output with old numbers in it, which show a C that is not set to zero."""
     m, n, k = (int(rng.integers(1, 40)), int(rng.integers(2, 70)), int(rng.integers(3, 90)))
-    return {"A": rng.standard_normal((m, k)), "B": rng.standard_normal((k, n)), "C": np.full((m, n), np.nan)}
+    return {"A": rng.standard_normal((m, k)), "B": rng.standard_normal((k, n)), "C": rng.standard_normal((m, n))}
 
 
 def _large(rng, side=512):
     return {"A": rng.standard_normal((side, side)), "B": rng.standard_normal((side, side)),
-            "C": np.full((side, side), np.nan)}
+            "C": rng.standard_normal((side, side))}
 
 
 def _model(rng):
@@ -73,6 +73,9 @@ EXERCISES = {
             "a bias for each row": (lambda batch, d_in, d_out: (
                     batch * d_out, 2 * batch * d_in * d_out + batch * d_out, d_in * d_out + batch * d_out),
                 "There is one bias for each output, the same for all rows: the batch adds no weights."),
+            "bias added once": (lambda batch, d_in, d_out: (
+                    batch * d_out, 2 * batch * d_in * d_out + d_out, d_in * d_out + d_out),
+                "There are d_out biases, but each row of Y gets them anew: batch * d_out adds."),
             "a multiply-add as one": (lambda batch, d_in, d_out: (
                     batch * d_out, batch * d_in * d_out + batch * d_out, d_in * d_out + d_out),
                 "In the dot products each pair is multiplied and added: that is two FLOPs."),
@@ -94,6 +97,8 @@ EXERCISES = {
         alternatives=(lambda A, B, C: np.matmul(A, B, out=C),
                       lambda A, B, C: C.__setitem__(..., sum(np.outer(A[:, p], B[p]) for p in range(len(B))))),
         slips={
+            "on top of what was there": (lambda A, B, C: C + A @ B,
+                "Your terms are right, but they are added to the old numbers in C: set C[i, j] to 0 first."),
             "last piece only": (lambda A, B: np.outer(A[:, -1], B[-1]),
                 "Each term replaces the one before: they have to be added up, C[i, j] += .., from 0 on."),
             "last piece missing": (lambda A, B: A[:, :-1] @ B[:-1],
@@ -108,7 +113,8 @@ EXERCISES = {
                 "The signs are lost: products may be negative, and cancel others."),
         },
         work=lambda A, B: gemm(A.shape[0], B.shape[1], B.shape[0]), big=_large,
-        hints=("Lesson 02 does it in two ways, dot by dot and row by row. Which third loop is hidden in a row?",
+        hints=(("Lesson 02 does it in two ways, `dot_by_dot` and `row_by_row`. Their calls hide a loop, or two: write "
+                "those out as well."),
                ("Row i of C is the sum over p of A[i, p] times row p of B. As an inner loop over j that goes "
                 "through rows of B and of C from left to right, the order in which they lie in memory."),
                ("CPU, Numba: for i in prange(m): C[i, :] = 0, then for p in range(k): for j in range(n): "
@@ -137,11 +143,20 @@ EXERCISES = {
                 "The blocks are right, but the head is a linear layer too: hidden x vocabulary."),
             "embedding multiplied": (_token_with(head=2),
                 "The embedding is looked up, which is no FLOP; of the two tables only the head is multiplied."),
+            "all parameters": (lambda hidden, layers, heads, kv_heads, intermediate, vocabulary, S: (
+                    _token(hidden, layers, heads, kv_heads, intermediate, vocabulary, S, head=2)[0]
+                    + 2 * hidden * (2 * layers + 1), 4 * layers * S * hidden),
+                "That is two for each parameter; the embedding is looked up, and the norms' gains are no product."),
+            "scores for shared heads": (lambda hidden, layers, heads, kv_heads, intermediate, vocabulary, S: (
+                    _token(hidden, layers, heads, kv_heads, intermediate, vocabulary, S)[0],
+                    4 * layers * S * hidden * kv_heads / heads),
+                "Keys and values are shared, but each of the query heads has scores of its own: count `heads`."),
             "one block": (lambda hidden, heads, kv_heads, intermediate, vocabulary, S: _token(
                     hidden, 1, heads, kv_heads, intermediate, vocabulary, S),
                 "That is one block and the head; the model has `layers` blocks."),
             "scores only": (_token_with(scored=2),
-                "Attention has two products without weights: the scores, and the values added up by weight."),
+                ("Half of it is missing. Attention has two products without weights, the scores and the values "
+                 "added up by weight, and each token looks at all S.")),
             "a multiply-add as one": (_token_with(each=1, scored=2),
                 "Each weight is multiplied and the product added: two FLOPs."),
             "training": (_token_with(each=6, scored=12),
@@ -203,13 +218,14 @@ EXERCISES = {
             "all wait": (lambda: _parts(prefill_q="memory"),
                 "With 2048 tokens each weight serves 2048 times: an AI of 1024, far above the ridge, 202."),
             "a few tokens": (lambda: _parts(fewest="16"),
-                "With 16 tokens the AI is near 16; the A6000 asks for 202."),
+                "With 16 tokens the AI is near 16 FLOP/B; the ridge of the A6000, peak over bandwidth, is 202."),
             "one token": (lambda: _parts(fewest="1"),
-                "With one token the AI is near 1; the A6000 asks for 202."),
+                "With one token the AI is near 1 FLOP/B; the ridge of the A6000, peak over bandwidth, is 202."),
             "very many": (lambda: _parts(fewest="4096"),
                 "4096 tokens are enough, but fewer are as well: with 256 the AI is 228."),
         },
-        hints=("Lesson 02, 'What is left': the Work of each part, and .bound(work) of the A6000's roof.",
+        hints=(("Lesson 02, 'What is left': the Work of each part, and .bound(work) of the A6000's roof. A roof with "
+                "these two rates is one line there."),
                ("q_proj is rk.linear(tokens, 4096, 4096, 'float16'), the softmax rk.softmax(32 * 2048, 2048, "
                 "'float16'), the norm of one token rk.layernorm(1, 4096, 'float16')."),
                ("The ridge is 155e12 / 768e9 = 202 FLOP/B. q_proj has an AI of 1024 at 2048 tokens, 1 at one "

@@ -96,7 +96,7 @@ EXERCISES = {
                 "That is by the number of rows. It does not matter which side is thin, only how thin it is."),
             "slowest first": (_ordered(*reversed(ORDER)),
                 "The order is right but turned round: the fastest first."),
-            "by the longest side": (_ordered("A", "E", "C", "D", "B"),
+            "two terms before sixteen rows": (_ordered("A", "E", "C", "D", "B"),
                 "D has sides of 32768 and of 2, B one of 16: two terms a number are worse than sixteen rows."),
             "short dot products are fast": (_ordered("C", "A", "E", "B", "D"),
                 "C has short dot products, but a large result to write: 34.6 MB, where the cube moves 6.3."),
@@ -125,10 +125,10 @@ EXERCISES = {
             "milliseconds": (lambda roof, n, k: 1e3 * _two_rows(roof, n, k),
                 "That is in milliseconds; the kit's unit is the second."),
         },
-        hints=("Two rows are far below the bend of lesson 03: which of the two times is longer?",
+        hints=("Two rows lie below the bend of lesson 03: which of the two times is longer?",
                "Nearly all bytes are those of the weights, k * n numbers of rk.itemsize(dev.dtype) bytes.",
                "rk.itemsize(dev.dtype) * k * n bytes, divided by here.bandwidth."),
-        right="Memory sets the time: one row would take as long, and so would four.",
+        right="Memory sets the time: one row would take as long.",
         then="Lesson 03 showed whether your library keeps to that.",
     ),
     "03.4": Exercise(
@@ -146,10 +146,11 @@ EXERCISES = {
                 "The works count numbers; each of them has rk.itemsize(dev.dtype) bytes."),
         },
         hints=("Lesson 03 has a function `product` that does it for one shape. What must be in its Work?",
-               "A = dev.random(m, k), B = dev.random(k, n), C = dev.random(m, n); out=C; cold=True.",
+               ("A = dev.random(m, k), B = dev.random(k, n), C = dev.random(m, n); out=C; cold=True. If samples are "
+                "too few, a higher limit= gives measure more seconds."),
                ("for m, n, k in shapes.values(): rk.measure(lambda: xp.matmul(A, B, out=C), work=rk.gemm(m, n, "
                 "k, dev.dtype), cold=True), with new A, B, C for each shape, in a list.")),
-        right="Three runs with the same FLOPs that can be held against a roof: their rates are comparable.",
+        right="Same FLOPs, each run with its own bytes: rk.scorecard(here, runs) holds them against the roof.",
     ),
     "03.5": Exercise(
         kind="derive", points=2, names=("memory", "arithmetic"),
@@ -172,7 +173,8 @@ EXERCISES = {
             "upside down": (_stretched(inside_out=True),
                 "A share below 1 makes the arithmetic take longer: divide by it."),
             "cut off": (_stretched(up=lambda x: max(1, math.floor(x))),
-                "Rounded down: a last row of tiles that is not full takes its time all the same. Round up."),
+                ("Too few tiles: one that lies only in part in C takes its time all the same. Round m / tile and "
+                 "n / tile up, each by itself.")),
             "numbers, not bytes": (_stretched(b=1),
                 "The arithmetic is right. The numbers have two bytes each."),
             "a multiply-add as one": (_stretched(each=1),
@@ -193,6 +195,8 @@ EXERCISES = {
         slips={
             "always the SMs": (lambda: _causes(large="idle"),
                 "`large` has 4096 tiles, 31 full rounds and a little: 97 percent of the SMs are at work."),
+            "large from memory": (lambda: _causes(large="memory"),
+                "The bytes of `large` take 120 us, its arithmetic more than a millisecond."),
             "deep is large": (lambda: _causes(deep="arithmetic"),
                 "`deep` has many FLOPs, but its result has only 64 tiles for 132 SMs."),
             "deep from memory": (lambda: _causes(deep="memory"),
@@ -210,7 +214,7 @@ EXERCISES = {
         },
         hints=("Two times for each: that of the bytes, and that of the arithmetic as the tiles stretch it.",
                ("rk.datasheet('H100 SXM', 'bfloat16').times(rk.gemm(m, n, k, 'bfloat16')) gives memory and compute; "
-                "or use your function of 03.5, with tile=128 and sms=132."),
+                "or use your function of 03.5, with tile=128, sms=132 and that datasheet's peak and bandwidth."),
                ("large: 97 % at work, all inside. deep: 48 % at work, all inside. odd: 69 % inside, all at work. "
                 "batch: its bytes take 80 us, its stretched arithmetic 36.")),
         right="The bytes, the tiles and the SMs each have their own way to make equal FLOPs slow. Only `large` "
