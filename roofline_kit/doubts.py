@@ -38,7 +38,8 @@ def doubts(run, *, least, aim, limit, roof=None, foreign=None, constant=False, h
         yield f"only {count} of at least {least} samples fitted into {limit:g} s: {doubt}raise limit=."
     if run.spread > aim:
         advice = INCONCLUSIVE if run.spread > NOISY else "repeat it on a quiet machine or raise limit="
-        yield (f"noisy: after {limit:g} s the samples still spread over {100 * run.spread:.0f} % of their "
+        shown = f"{100 * run.spread:.{int(run.spread < 0.1)}f}"
+        yield (f"noisy: after {limit:g} s the samples still spread over {shown} % of their "
                f"median, not {100 * aim:.0f} %: {advice}.")
     if foreign is not None and foreign > FOREIGN:
         yield f"other processes used {100 * foreign:.0f} % of the machine: {INCONCLUSIVE}."

@@ -1,5 +1,6 @@
 import importlib
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -189,6 +190,17 @@ def test_a_prediction_is_right_within_its_factor_and_says_what_to_measure():
     right = 12 * 2**24 / CPU.bandwidth
     assert told("99.3", 1.9 * right, roof=CPU).text == "right. Bytes decide. Now time it."
     assert "too large by a factor of 3; within 2 times is right" in told("99.3", 3 * right, roof=CPU).text
+
+
+def test_of_two_right_numbers_either_is_right_and_what_lies_off_both_is_held_against_the_nearer():
+    either = replace(find("99.3"), reference=lambda roof: {10.0, 40.0}, factor=1.3, slips={})
+
+    def judged(answer):
+        return checks.judge(either, answer, 7, {"roof": CPU})
+
+    assert [judged(answer).state for answer in (9, 12, 35, 50)] == ["right"] * 4
+    assert [judged(answer).state for answer in (20.0, -1)] == ["wrong"] * 2
+    assert "twice the right value" in judged(80.0).text
 
 
 @pytest.mark.parametrize("answer", ["memory", "Memory-bound", " MEMORY bound "])

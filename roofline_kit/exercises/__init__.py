@@ -22,9 +22,9 @@ class Exercise:
 
     kind:          "derive", "predict", "measure", "build" or "diagnose"
     ask:           the question in a few words
-    reference:     the right answer, or a function that gives it: a number, a Work, a tuple of numbers,
-                   a label, a tuple or a set of labels; measure: the Work of the run, a tuple of them, or None
-                   for any; build: the array in float64
+    reference:     the right answer, or a function that gives it: a number, a Work, a tuple of numbers, a set of
+                   positive numbers (each is right), a label, a tuple or a set of labels; measure: the Work of
+                   the run, a tuple of them, or None for any; build: the array in float64
     right:         the insight that a right answer is told
     hints:         three: where to look, the idea, nearly the answer
     slips:         {name: (wrong answer, sentence that explains it)}

@@ -1,7 +1,5 @@
 """Exercises of lab 05: why does batch 1 waste the machine?"""
 
-import math
-
 import numpy as np
 
 from ..datasheets import datasheet
@@ -34,16 +32,16 @@ def _critical(peak, bandwidth, itemsize, d_in, d_out, factor=0.5, sides=None):
     return 1 / (bandwidth / (factor * itemsize * peak) - sides)
 
 
-def _seconds(peak, bandwidth, launch, flops, nbytes, launches, together=max):
-    """The time of a load; together: of memory and arithmetic, their maximum or sum."""
-    return together((flops / peak, nbytes / bandwidth)) + launches * launch
+def _seconds(peak, bandwidth, launch, flops, nbytes, launches, together=max, over=sum):
+    """The time of a load; together: of memory and arithmetic, their maximum or sum; over: of that and the launches."""
+    return over((together((flops / peak, nbytes / bandwidth)), launches * launch))
 
 
-def _shares(peak, bandwidth, launch, side, width, b=2, launches=(1, 3), together=max):
+def _shares(peak, bandwidth, launch, side, width, b=2, launches=(1, 3), together=max, over=sum):
     """Shares of the peak of a square product and of three layers at batch 1."""
     loads = ((2 * side**3, b * 3 * side**2, launches[0]),
              (6 * width**2, 3 * b * (width**2 + 2 * width), launches[1]))
-    return tuple(flops / peak / _seconds(peak, bandwidth, launch, flops, nbytes, calls, together)
+    return tuple(flops / peak / _seconds(peak, bandwidth, launch, flops, nbytes, calls, together, over)
                  for flops, nbytes, calls in loads)
 
 
@@ -131,7 +129,7 @@ EXERCISES = {
                     intensity=1 / itemsize / (1 / batch + 1 / d_in + 1 / d_out)),
                 "The uses are right. In the AI, a multiply-add counts as two FLOPs."),
         },
-        hints=("Lesson 05, 'How often each number is used': X is the A of the product, W its B.",
+        hints=("Lesson 05, 'Derive', how often each number is used: X is the A of the product, W its B.",
                ("Each row of X meets all d_out columns of W, each column all `batch` rows. For the AI, what does a "
                 "multiply-add pay of each of the three arrays?"),
                "d_out, batch, and (2 / itemsize) / (1/batch + 1/d_in + 1/d_out)."),
@@ -192,6 +190,9 @@ EXERCISES = {
             "launches forgotten": (lambda peak, bandwidth, launch, side, width: _shares(
                     peak, bandwidth, launch, side, width, launches=(0, 0)),
                 "The launches are missing: one for the product, three for the model, on top of the longer time."),
+            "launches overlap": (lambda peak, bandwidth, launch, side, width: _shares(
+                    peak, bandwidth, launch, side, width, over=max),
+                "The launches come on top of the longer time, they do not overlap with it: add them."),
             "one launch for the model": (lambda peak, bandwidth, launch, side, width: _shares(
                     peak, bandwidth, launch, side, width, launches=(1, 1)),
                 "The large product is right. The model has three layers, and each is a launch of its own."),
@@ -251,8 +252,8 @@ EXERCISES = {
               "that is small throughout leaves it where it is.",
     ),
     "05.5": Exercise(
-        kind="predict", factor=1.7, ask="rows at which a layer of 4096 x 4096 turns from flat to linear here",
-        reference=lambda roof: math.sqrt(_row(roof) * _thumb(roof)),
+        kind="predict", factor=1.5, ask="rows at which a layer of 4096 x 4096 turns from flat to linear here",
+        reference=lambda roof: {_row(roof), _thumb(roof)},
         alternatives=(_thumb, _row, lambda roof: 1 / (1 / _thumb(roof) - 2 / SIDE)),
         slips={
             "a multiply-add as one": (lambda roof: 2 * _thumb(roof),
@@ -288,7 +289,7 @@ EXERCISES = {
                     batch, itemsize, flops=lambda rows: rows * SIDE * SIDE),
                 "The bytes are right. A multiply and an add are two FLOPs."),
         },
-        hints=("Lesson 05, 'Flat, then linear', has a function that does it for a list of batches.",
+        hints=("Lesson 05, 'Measure', has a function `sweep` that does it for a list of batches, hot.",
                "rk.linear(rows, 4096, 4096, dev.dtype) has the counts; cold=True makes the weights come from memory.",
                ("X, Y = dev.random(rows, 4096), dev.random(rows, 4096); rk.measure(lambda: xp.matmul(X, W, out=Y), "
                 "work=rk.linear(rows, 4096, 4096, dev.dtype), cold=True), for rows = 1 and rows = batch.")),
@@ -322,7 +323,8 @@ EXERCISES = {
                 "from a cache for all further rows of x."),
                ("Two rows of w and two of x at a time, w0, w1 and x0, x1, with four sums in the inner loop: "
                 "s00 += w0[j] * x0[j], s01 += w0[j] * x1[j], and so on. With odd sizes the partner of the last row "
-                "may be that row itself: min(i + 1, len(w) - 1).")),
+                "may be that row itself: min(i + 1, len(w) - 1). CUDA C++: outside, a loop over r in steps of 8; in it "
+                "float sum[8] = {}, the loop over j, and inside that sum[q] += .. for each q < 8 with r + q < b.")),
         right="Memory sees each weight once, whatever the number of rows. That is what a batch is for, and a program "
               "has to take advantage of it.",
     ),

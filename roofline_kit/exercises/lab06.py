@@ -100,6 +100,10 @@ EXERCISES = {
             "padding loaded": (lambda m, n, k, tile, itemsize: _loads(
                     m, n, k, tile, itemsize, ends=_padded(m, n, k, tile)),
                 "That loads full tiles. Beyond the edges the kernel puts zeros and loads nothing."),
+            "padding of C loaded": (lambda m, n, k, tile, itemsize: _loads(
+                    m, n, k, tile, itemsize, ends=(*_padded(m, n, k, tile)[:2], k)),
+                ("That loads 2 * tile * k numbers for each tile of C. Where it stands out beyond an edge, fewer: the "
+                 "rows of A and the columns of B that lie inside.")),
             "rows and columns swapped": (lambda m, n, k, tile, itemsize: _loads(
                     n, m, k, tile, itemsize, ends=(m, n, k)),
                 "A is loaded once for each column of tiles, n / tile of them, and B once for each row, m / tile."),
@@ -193,7 +197,7 @@ EXERCISES = {
             "numbers, not bytes": (_works(itemsize=1),
                 "The works count numbers; each of them has 4 bytes."),
         },
-        hints=("Lesson 06 has a function `from_memory` that makes such a Work.",
+        hints=("Lesson 06, 'The intensity of a tile', has a function `from_memory` that makes such a Work.",
                "FLOPs 2*n**3 for both; bytes 4 * (2*n**3 / tile + n**2).",
                ("rk.measure(lambda: gemm_tiled(A, B, C, 8), work=rk.Work(flops=2*n**3, nbytes=4*(2*n**3/8 + n*n))), "
                 "and the same with 32 for 8; runs = [first, second].")),
@@ -211,6 +215,9 @@ EXERCISES = {
                 "That is the last of the k products alone: the sum starts anew in each round."),
             "the last tile": (lambda x, w: x[:, x.shape[1] // 16 * 16:] @ w[:, x.shape[1] // 16 * 16:].T,
                 "Only the last tile of k is in the sums: they must not start anew with each tile."),
+            "w the other way round": (lambda x, w: x @ w.reshape(w.shape[::-1]),
+                ("w is read as k x n here, as in the lesson's kernel. Row j of w holds the k weights of output j: "
+                 "w[j * k + p].")),
             "k cut off": (lambda x, w: x[:, :x.shape[1] // 16 * 16] @ w[:, :x.shape[1] // 16 * 16].T,
                 "Only whole tiles of k are in the sums: the rest of the row is missing."),
         },
@@ -256,8 +263,8 @@ EXERCISES = {
             "write forgotten": (lambda: _limits(long="3"),
                 "Three reads are right, but the result is written, too, and that is a pass."),
         },
-        hints=(("Lesson 06: 'A tile' and 'The last step' for the kernels, 'Rows instead of tiles' for the softmax. How "
-                "long does each level take by itself?"),
+        hints=(("Lesson 06: 'A tile' and 'The last step' for the kernels, 'Three passes, one read' for the softmax. "
+                "How long does each level take by itself?"),
                ("Memory: 4 * 2*m*n*k / t bytes over 3.35 TB/s. Arithmetic: 2*m*n*k over the peak, 2.05 ms. Shared "
                 "memory: that time, times the numbers for a multiply-add over 1/4. For a softmax: does the row fit?"),
                ("In ms, memory, shared, arithmetic: a 5.1, 16.4, 2.05; b 5.1, 3.1, 2.05; c 1.3, 1.5, 2.05. Passes: the "

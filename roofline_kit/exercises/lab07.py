@@ -93,6 +93,9 @@ EXERCISES = {
                     max(peak, bandwidth * flops / nbytes), min(flops / peak, nbytes / bandwidth),
                     flops / peak + nbytes / bandwidth),
                 "Both limits hold at once, so the lower rate and the longer time are the ones that count."),
+            "the higher rate": (lambda flops, nbytes, peak, bandwidth: (
+                    max(peak, bandwidth * flops / nbytes), *_bounds(flops, nbytes, peak, bandwidth)[1:]),
+                "The times are right. Of the two rates the lower one is attainable: both limits hold at once."),
             "always the slope": (lambda flops, nbytes, peak, bandwidth: (
                     bandwidth * flops / nbytes, nbytes / bandwidth, flops / peak + nbytes / bandwidth),
                 "That is the slope alone: right of the ridge the peak is lower."),
@@ -110,7 +113,7 @@ EXERCISES = {
                     min(peak, bandwidth * nbytes / flops), *_bounds(flops, nbytes, peak, bandwidth)[1:]),
                 "The times are right. AI is FLOPs over bytes; in the rate it stands upside down."),
         },
-        hints=("Lesson 07, 'The roof' and 'How wrong can it be?', have all three.",
+        hints=("Lesson 07, 'Derive', has all three in its first two formulas.",
                "Work out two times first, that of the bytes and that of the FLOPs.",
                ("memory = nbytes / bandwidth, compute = flops / peak. Attainable: flops / max of the two; least: the "
                 "max; most: the sum.")),
@@ -193,7 +196,7 @@ EXERCISES = {
             "the halves have another roof": (lambda: _mistakes(third="roof"),
                 "Main memory it is, and cold. How many bytes has a float16 number, and how many were counted?"),
         },
-        hints=("Each is one of the three of lesson 07, 'Three points above the roof'.",
+        hints=("Each is one of the three of lesson 07, 'Points above the roof'.",
                "Ask three things: where are the data at the second call, who waits, how long is a number?",
                "A megabyte stays in a cache; a GPU returns at once; float16 has two bytes."),
         right="Above the roof means that one belief is wrong. Change one thing at a time and see which.",
@@ -214,7 +217,7 @@ EXERCISES = {
             "upside down": (lambda roof: 1 / _bend(roof),
                 "That is the compute time of one multiply-add over the memory time: turn it over."),
         },
-        hints=("Lesson 07, 'The bend of the dial', does it for float32.",
+        hints=("Lesson 07, 'Predict', does it for float32.",
                ("The bytes of a number take as long as that many multiply-adds. Which unit, which number format, how "
                 "many bytes?"),
                ("work = rk.elementwise(n, inputs=1, flops=2, dtype='float64', in_place=True); then take "

@@ -99,7 +99,16 @@ def parts(answer, right, exercise):
     return {name: number(value) for name, value in zip(names, answer)}
 
 
+def _nearest(given, right, quantity):
+    """Of several right numbers the one that the answer is nearest to, as a ratio."""
+    if not isinstance(right, (set, frozenset)):
+        return right
+    found = number(given, quantity)
+    return min(right, key=lambda one: abs(math.log(one / found))) if 0 < found < math.inf else min(right)
+
+
 def _numbers(exercise, given, right, inputs, known, seed):
+    right = [_nearest(g, r, exercise.quantity) for g, r in zip(given, right)]
     rows = [(parts(g, r, exercise), parts(r, r, exercise)) for g, r in zip(given, right)]
     tolerance = exercise.tolerance or (1e-6 if exercise.inputs else 5e-3)
     if all(_right(g[name], r[name], tolerance, exercise.factor) for g, r in rows for name in r):
