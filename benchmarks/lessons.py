@@ -32,6 +32,20 @@ CLAIMS = {  # lesson: (what, its value in the lesson's own names, least, most)
            ("memory-bound: gain of half the FLOPs", f"told_gain({MEMORY}, 'FLOPs')", 0, 1.15),
            ("compute-bound: gain of half the FLOPs", f"told_gain({COMPUTE}, 'FLOPs')", 1.5, 9),
            ("compute-bound: gain of half the bytes", f"told_gain({COMPUTE}, 'bytes')", 0, 1.15)],
+    "10": [("LayerNorm: measured gain over predicted", "measured['layernorm'] / predicted['layernorm']", 0.6, 1e6),
+           ("softmax: measured gain over predicted", "measured['softmax'] / predicted['softmax']", 0.6, 1e6),
+           ("attention at 4096: memory of standard over flash", "less_memory", 4, 1e6),
+           ("attention at 4096: time of standard over flash", "flash_gain", 1, 1e6)],
+    "12": [("measured knee over derived batch", "knee / derived", 0.5, 2),
+           ("growth with the context over the time of its KV bytes", "growth", 0.7, 1.3),
+           ("end-to-end token over its prediction", "measured / predicted", 0.65, 1.35),
+           ("gain of int8 weights over float32", "gains['int8']", 2, 9),
+           ("gain of int4 weights over float32", "gains['int4']", 2.5, 9)],
+    "13": [("T0 fitted over the overhead of the card", "T0 / here.overhead", 0.7, 1.3),
+           ("four layers, 25 K weights: NumPy op by op over one Numba call", "small_gain", 3, 1e6),
+           ("four layers, 100 K weights: the same", "deeper[4][0] / deeper[4][1]", 2, 1e6),
+           ("calls behind p99", "min(len(found.seconds) for found in alone.values())", 10_000, 1e9),
+           ("two ticks at once: throughput", "2 * one / two", 1.5, 2.2)],
 }
 
 

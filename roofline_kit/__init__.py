@@ -1,19 +1,22 @@
 """Why is code fast or slow on the machine it runs on? A small kit to derive, predict, measure and explain.
 
-    count    (standard library only)   units  <-  work  <-  ops      traced  <-  referee
-    bound                              roofline  <-  datasheets
+    count    (standard library only)   units  <-  work  <-  ops  <-  transformer, serving      traced  <-  referee
+    bound                              roofline  <-  datasheets      links
     machine                            host, gpu  <-  device (+ kernels/)  <-  timing  <-  cuda, sustained, record
-    people                             report  plot  <-  tiles      check, grade (+ exercises/)      __main__
+    people                             report  plot  <-  tiles, diagnose      check, grade (+ exercises/)      __main__
 
 Each layer imports only from the layers above it. Importing the kit measures nothing and starts nothing.
 """
 
-from . import referee
+from . import links, referee
 from .check import check, hint, progress
 from .cuda import CudaError, cuda
 from .datasheets import chips, datasheet
 from .device import Device, device
+from .diagnose import Diagnosis, diagnose
 from .doctor import doctor
+from .latency import Latencies, latencies, plot_latencies
+from .mysteries import Mystery, mystery
 from .ops import (
     attention,
     axpy,
@@ -30,13 +33,19 @@ from .ops import (
     mlp,
     softmax,
 )
+from .pair import Pair
 from .plot import plot, plot_sweep
 from .recorded import recorded
 from .report import Scorecard, scorecard
+from .report_card import report_card
 from .roofline import Roofline, Times
+from .serving import paged_waste, speculative_speedup
+from .sheet import sheet
 from .sustained import card, sustained
 from .tiles import draw_tiles
 from .timing import MeasureError, Run, measure
+from .training import TrainingStep
+from .transformer import Model
 from .units import DTYPES, itemsize, si
 from .work import Work, fused
 

@@ -1,4 +1,4 @@
-"""Which machine is this, and what can it do? The command line: the machine card, the doctor, a recording."""
+"""Which machine is this, and what can it do? The command line: its card, the doctor, a recording; a model's sheet."""
 
 import argparse
 import json
@@ -17,16 +17,32 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments=None):
     """Run the command line; the exit code."""
     parser = _Parser("python -m roofline_kit",
-                     description="What this machine can sustain: its card takes 30 s, a recording minutes.")
-    parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor", "record"),
+                     description="What this machine can sustain: its card takes 30 s, a recording minutes. "
+                                 "What a language model can do on another: sheet config.json --chip NAME.")
+    parser.add_argument("command", nargs="?", default="card", choices=("card", "doctor", "record", "sheet"),
                         help="card: the roofs of this machine (the default); doctor: what to do if it fails; "
-                             "record: the operations of the course on it, for others to load")
-    parser.add_argument("--json", action="store_true", help="print the card as JSON, in SI base units")
+                             "record: the operations of the course on it, for others to load; "
+                             "sheet: memory and time of a language model on a chip of the table")
+    parser.add_argument("config", nargs="?", type=Path, help="sheet: a Hugging Face config.json, or its folder")
+    parser.add_argument("--json", action="store_true", help="print card or sheet as JSON, in SI base units")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw it into a .png, .svg or .pdf file")
     parser.add_argument("--out", metavar="FILE", type=Path, help="record: the .json file to write")
     parser.add_argument("--fresh", action="store_true", help="measure again even if a card is kept")
+    model = parser.add_argument_group("sheet")
+    model.add_argument("--chip", help="as 'H100 SXM' or 'H200'")
+    model.add_argument("--chips", type=int, default=1, help="how many share the work (1)")
+    model.add_argument("--context", type=int, default=8192, help="tokens of each sequence (8192)")
+    model.add_argument("--batch", type=int, default=1, help="sequences at a time (1)")
+    model.add_argument("--weights", default="bfloat16", help="dtype they are stored in (bfloat16)")
+    model.add_argument("--kv", default="bfloat16", help="dtype of the KV cache (bfloat16)")
+    model.add_argument("--dtype", default="bfloat16", help="dtype of activations and arithmetic (bfloat16)")
     told, code = parser.parse_args(arguments), 0
     try:
+        if told.config and told.command != "sheet":
+            parser.error(f"{told.command} takes no file: {told.config}")
+        if told.chip and told.command != "sheet":
+            parser.error(f"{told.command} is about this machine; a chip is for the sheet of a model: "
+                         f"sheet config.json --chip {told.chip!r}")
         if told.command == "doctor":
             from .doctor import doctor
 
@@ -35,6 +51,8 @@ def main(arguments=None):
             code = int(bool(report.problems))
         elif told.command == "record":
             _record(told)
+        elif told.command == "sheet":
+            _sheet(told)
         else:
             _card(told)
         sys.stdout.flush()
@@ -70,6 +88,15 @@ def _record(told):
     print("recording: two minutes on a quiet CPU, five on a GPU at most, longer where others use it.", file=sys.stderr)
     found = record(told.out, fresh=told.fresh)
     print(found, *(scorecard(found.roof(dtype), found.of(dtype)) for dtype in found.dtypes), sep="\n\n")
+
+
+def _sheet(told):
+    from .sheet import sheet
+
+    if not told.config or not told.chip:
+        raise ValueError("sheet needs a model and a chip: sheet config.json --chip 'H100 SXM'.")
+    found = sheet(told.config, told.chip, told.context, told.batch, told.weights, told.kv, told.dtype, told.chips)
+    print(json.dumps(found.data, indent=1) if told.json else found)
 
 
 def _refuse_figure(path):

@@ -70,7 +70,7 @@ class Kernel:
 
         try:
             if nvrtc.find():
-                nvrtc.compile(self.source.text)
+                _accepted(self.source.text)
         except nvrtc.NvrtcError as error:
             if not nvrtc.MISSING.search(error.log) and error.log:
                 return f"kernel {self.name} runs here, but NVIDIA's compiler refuses it: {error}"
@@ -105,6 +105,14 @@ class Kernel:
         found = program.run(path, call, order, quiet=quiet)
         findings.raise_if(findings.sentence(found, call, self.source, path))
         return found
+
+
+@functools.lru_cache(maxsize=64)
+def _accepted(text):
+    """Ask NVIDIA's compiler, once for each source that it takes. Errors: NvrtcError"""
+    from . import nvrtc
+
+    nvrtc.compile(text)
 
 
 def _on_host(value):

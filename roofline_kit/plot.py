@@ -127,13 +127,13 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel=None, roof=None, marks=(
 
     sizes:   one number for each run, on the horizontal axis
     xlabel:  what they are; without one "bytes moved [B]", or what the Axes say already
-    value:   "bytes_per_s", "flop_per_s" or "seconds"
+    value:   "bytes_per_s", "flop_per_s" or "seconds"; or "ridge", with rooflines as runs and years as sizes
     roof:    draws what the roofline predicts for each run's work
     marks:   ((size, text), ..): vertical lines, such as the capacity of a cache; a size of ... is left out
     Returns: the Matplotlib Axes; pass it as `ax` to add a second sweep
     """
     titles = {"bytes_per_s": ("bandwidth [B/s]", "B/s"), "flop_per_s": ("arithmetic rate [FLOP/s]", "FLOP/s"),
-              "seconds": ("time [s]", "s")}
+              "seconds": ("time [s]", "s"), "ridge": ("ridge point [FLOP/B]", None)}
     if value not in titles:
         raise ValueError(f"value is {value!r}, but it must be one of {', '.join(titles)}.")
     sizes, runs = list(sizes), list(runs)
@@ -142,10 +142,13 @@ def plot_sweep(sizes, runs, value="bytes_per_s", xlabel=None, roof=None, marks=(
     first = ax is None
     xlabel = xlabel or ("bytes moved [B]" if first else ax.get_xlabel())
     ax = _axes(ax, (xlabel, "B" if "[B]" in xlabel else None), titles[value])
+    if value == "ridge":
+        ax.set_xscale("linear")
+        ax.xaxis.get_major_locator().set_params(integer=True)
     colors = _colors()
     color = colors[len(ax.collections) % len(colors)]
     ys = [getattr(run, value) for run in runs]
-    halves = [y * run.spread / 2 for y, run in zip(ys, runs)]
+    halves = [y * getattr(run, "spread", 0) / 2 for y, run in zip(ys, runs)]
     ax.errorbar(sizes, ys, yerr=halves, fmt="o-", color=color, markersize=5, capsize=2)
     if label:
         ax.annotate(label, (sizes[-1], ys[-1]), (0, 8), textcoords="offset points", ha="right", color=color)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from halves import pytest_runtestloop  # noqa: F401  pytest finds it here
 
 from roofline_kit import exercises
 from roofline_kit.exercises import call, draw, parameters

@@ -1,8 +1,11 @@
 """The table of chips: the article's rows, and every known trap in such tables."""
 
+from pathlib import Path
+
 import pytest
 
-from roofline_kit.datasheets import chips, datasheet, table
+from roofline_kit import datasheets
+from roofline_kit.datasheets import chips, datasheet, sourced, table
 from roofline_kit.ops import gemm
 from roofline_kit.roofline import Roofline
 
@@ -82,6 +85,85 @@ def test_memory_is_in_decimal_gigabytes():
     assert float(table()["A100 80GB SXM"]["memory"]) * 1e9 / 2**30 == pytest.approx(74.5, abs=0.05)
 
 
+def test_bandwidth_read_in_binary_terabytes_would_turn_a_verdict():
+    h100 = datasheet("H100 SXM")
+    binary = Roofline(h100.peak, 3.35 * 2**40)
+    assert binary.ridge == pytest.approx(268.6, abs=0.05)
+    assert (h100.bound(ARTICLE), binary.bound(ARTICLE)) == ("memory", "compute")
+
+
+@pytest.mark.parametrize("chip, printed", [("H100 SXM", 1979), ("H200", 1979), ("B200", 4500), ("L40S", 733),
+                                           ("H100 PCIe", 1513), ("L4", 242)])
+def test_the_rate_that_is_printed_large_is_for_sparse_matrices_and_twice_the_tables(chip, printed):
+    assert printed * 1e12 / datasheet(chip).peak == pytest.approx(2, rel=0.02)
+
+
+def test_a_geforce_that_sums_in_float16_would_have_twice_the_ridge():
+    assert 142e12 / datasheet("RTX 3090", "float16").bandwidth == pytest.approx(151.7, abs=0.05)
+    assert datasheet("RTX 3090", "float16").ridge == pytest.approx(75.9, abs=0.05)
+
+
+def test_narrower_numbers_raise_the_ridge_and_the_intensity_alike():
+    chip = {dtype: datasheet("B200", dtype).ridge for dtype in ("bfloat16", "float8", "float4")}
+    shares = [gemm(1024, 2048, 512, dtype).intensity / ridge for dtype, ridge in chip.items()]
+    assert shares == pytest.approx([1.0402] * 3, abs=1e-4)
+
+
+def test_the_table_says_what_its_rates_are():
+    head = Path(datasheets.__file__).with_name("accelerators.csv").read_text().splitlines()[0]
+    assert all(word in head for word in ("Dense", "TFLOP/s", "accumulated in FP32", "decimal"))
+
+
+@pytest.mark.parametrize("cell", ["source", "year", "bandwidth"])
+def test_a_rate_without_a_source_is_refused(cell):
+    row = table()["H100 SXM"]
+    assert sourced(row) is row
+    with pytest.raises(ValueError, match=f"the row of H100 SXM has no {cell}"):
+        sourced(row | {cell: ""})
+
+
+def test_a_mark_on_a_figure_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="T4 has no bf16: such a rate is no fact"):
+        sourced(table()["T4"] | {"unsourced": "bf16"})
+
+
+@pytest.mark.parametrize("dtype", [None, "", "fp16", "sparse"])
+def test_a_rate_without_a_number_format_is_refused(dtype):
+    for ask in (lambda: datasheet("H100 SXM", dtype), lambda: chips(dtype)):
+        with pytest.raises(ValueError, match="unknown dtype"):
+            ask()
+
+
+def test_chips_are_listed_by_year_and_only_where_they_have_a_rate():
+    assert list(chips().years) == sorted(chips().years) and set(chips()) == set(table())
+    assert chips("float4") == ("B200",) and "T4" not in chips("bfloat16", "float8")
+    assert {"A100 80GB SXM", "H100 SXM"} <= set(chips("bfloat16", "float8"))
+
+
+def test_one_dtype_is_shown_with_rates_and_source_and_several_with_ridge_points():
+    one = {row[0]: row for row in chips("bfloat16").rows()}
+    assert one["chip"] == ("chip", "year", "TB/s", "TFLOP/s", "FLOP/B", "source")
+    assert one["H200 SXM"] == ("H200 SXM", "2024", "4.8", "989.4", "206", "NVIDIA H200 datasheet")
+    several = {row[0]: row[3:-1] for row in chips().rows()}
+    assert several["B200"] == ("4.6?", "9.4?", "141", "281", "281", "562", "562", "1125") and several["T4"][0] == ""
+
+
+def test_each_line_of_the_table_ends_in_its_source_and_doubt_is_explained():
+    lines = repr(chips("float32")).splitlines()
+    assert all(line.endswith(table()[name]["source"]) for name, line in zip(chips("float32"), lines[1:]))
+    assert lines[-1] == "float32: dense, sums in float32, integers' in int32. ? from secondary text."
+    assert "?" not in repr(chips("bfloat16"))
+    assert chips("bfloat16")._repr_html_().count("<tr>") == len(chips("bfloat16")) + 1
+
+
+@pytest.mark.parametrize("driver, chip", [("NVIDIA H200", "H200 SXM"), ("NVIDIA A100-SXM4-40GB", "A100 40GB SXM"),
+                                          ("Tesla T4", "T4"), ("NVIDIA GeForce RTX 4090", "RTX 4090")])
+def test_a_chip_is_known_by_what_its_driver_calls_it(driver, chip):
+    assert datasheet(driver, "float16") == datasheet(chip, "float16")
+    named = [row["driver"] for row in table().values() if row["driver"]]
+    assert len(named) == len(set(named))
+
+
 def test_counting_multiply_accumulates_halves_a_ridge():
     operations, pairs = Roofline(92e12, 34e9), Roofline(46e12, 34e9)       # TPU v1: Jouppi et al. 2017
     assert operations.ridge == pytest.approx(2706, abs=1) and pairs.ridge == pytest.approx(1353, abs=1)
@@ -97,7 +179,7 @@ def test_every_row_names_its_source_and_marks_what_is_unsourced():
 def test_every_figure_is_a_positive_number():
     for row in table().values():
         for key, cell in row.items():
-            assert key in ("name", "source", "unsourced") or not cell or float(cell) > 0
+            assert key in ("name", "source", "unsourced", "driver") or not cell or float(cell) > 0
 
 
 @pytest.mark.parametrize("wrong, offered", [("H1OO SXM", "H100 SXM"), ("b2000", "B200"), ("", "V100")])

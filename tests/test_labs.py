@@ -18,7 +18,8 @@ from roofline_kit import exercises
 check = importlib.import_module("roofline_kit.check")
 SOURCES = {path.stem: path for path in sorted((ROOT / "source/labs").glob("*.md"))}
 KNOWN = {"01_dot_products", "02_matrix_multiplication", "03_same_flops", "04_arithmetic_intensity", "05_gemm_reuse",
-         "06_tiling", "07_roofline"}
+         "06_tiling", "07_roofline", "08_accelerator_intensity", "09_ml_operations", "10_fusion", "11_training",
+         "12_llm_serving", "13_low_latency", "14_three_questions"}
 KINDS = {"derive", "predict", "measure", "build", "diagnose"}
 TABLES = {name: exercise for lab in exercises.labs() for name, exercise in exercises.table(lab)[1].items()}
 SLIPS = [(name, slip) for name, exercise in TABLES.items() for slip in exercise.slips]

@@ -10,12 +10,15 @@ import pytest
 
 KIT = Path(__file__).parents[1] / "roofline_kit"
 LAYERS = {  # in reading order: a module imports only modules that stand before it
-    "count": ("units", "work", "ops", "traced", "referee"),
-    "bound": ("roofline", "datasheets"),
+    "count": ("units", "work", "ops", "weights", "sizes", "forward", "configs", "transformer", "serving", "traced",
+              "referee"),
+    "bound": ("roofline", "datasheets", "links"),
     "machine": ("host", "occupancy", "nvrtc", "gpu", "gpu_state", "kernels", "device", "doubts", "clocks", "timing",
-                "cards", "cuda_on_cpu", "cuda", "nvml", "protocol", "products", "protocol_gpu", "sustained", "recorded",
-                "jobs", "record", "doctor"),
-    "people": ("report", "labels", "plot", "tiles", "exercises", "check", "grade", "__init__", "__main__"),
+                "pair", "cards", "cuda_on_cpu", "cuda", "nvml", "protocol", "products", "protocol_gpu", "sustained",
+                "recorded", "jobs", "array_code", "training", "record", "doctor",
+                "probes"),
+    "people": ("report", "sheet", "decide", "diagnose", "mysteries", "labels", "plot", "tiles", "latency", "exercises",
+               "check", "grade", "report_card", "__init__", "__main__"),
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]
 HEAVY = {"numba", "matplotlib", "cupy", "pynvml", "IPython", "ipywidgets", "psutil", "threadpoolctl", "filelock",

@@ -127,6 +127,14 @@ def test_a_second_sweep_on_the_same_axes_has_another_colour():
     assert len({line.get_color() for line in ax.lines}) == 2
 
 
+def test_ridge_points_are_drawn_against_the_years_of_their_chips():
+    names = ("A100 80GB SXM", "H100 SXM", "H200 SXM")
+    ax = plot_sweep([2020, 2022, 2024], [datasheet(name) for name in names], value="ridge", xlabel="year")
+    assert list(ax.lines[0].get_ydata()) == pytest.approx([153, 295.3, 206.1], abs=0.1)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "log") and ax.get_ylabel() == "ridge point [FLOP/B]"
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+
+
 @pytest.mark.parametrize("call, sentence", [
     (lambda: plot(), "needs at least one roof"),
     (lambda: plot("H100 SXM"), "a Roofline is needed, not 'H100 SXM'"),

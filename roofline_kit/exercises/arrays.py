@@ -16,9 +16,14 @@ TRIALS = 4           # sets of random arrays a kernel is run on
 SLOW = 5             # s of a call on large arrays, above which it is not timed
 LIMIT = 0.5          # s that one timing at the end may take
 AGAIN = 4            # timings at most, until one reaches the share that is asked
-WASTED = {           # whether arithmetic is the bound: what takes too long, and what to look for
-    False: ("too much is moved", "which passes over the data can be saved?"),
-    True: ("the arithmetic waits too often", "are all cores and whole vectors busy, and is what is loaded used again?")}
+WASTED = {           # the bound: what takes too long, and what to look for
+    "memory": ("it takes longer than its bytes do",
+               ("which passes over the data can be saved? Where none can, it is the arithmetic: an exp of one number "
+                "at a time, a constant in float64, or a single core?")),
+    "compute": ("the arithmetic waits too often",
+                "are all cores and whole vectors busy, and is what is loaded used again?"),
+    "latency": ("it takes too long between two steps",
+                "are there calls in a loop, or sums that use no vector instructions?")}
 
 
 def judge(exercise, answer, known, seed):
@@ -93,9 +98,19 @@ def _run(exercise, answer, arrays, device):
     if set(changed) - {exercise.out}:
         raise Form(f"your function changes its input {min(set(changed) - {exercise.out})}: work on a copy.")
     if exercise.out and not changed:
+        if np.isnan(arrays[exercise.out]).all() and np.any(_added(answer, moved, exercise.out)):
+            raise Form(f"your function adds to the old numbers in {exercise.out}, which may be anything: "
+                       f"write {exercise.out}[...] = 0 first.")
         raise Form(f"nothing was written into {exercise.out}: assign to {exercise.out}[...] or pass it on as out=, "
                    f"since {exercise.out} = ... only gives the name to another array.")
     return _numpy(moved[exercise.out] if exercise.out else result)
+
+
+def _added(answer, moved, out):
+    """What is written into an `out` of zeros by a function that left one without numbers as it was."""
+    moved[out][...] = 0
+    result_of(answer, moved)
+    return _numpy(moved[out])
 
 
 def _numpy(result):
@@ -177,7 +192,7 @@ def _speed(exercise, answer, known, device, rng, tolerance):
                                   "either the roof was measured in a slow moment (rk.sustained(fresh=True) measures "
                                   "it again), or the call does not do all the work each time.")
     if share < exercise.least:
-        fault, question = WASTED[roof.bound(work) == "compute"]
+        fault, question = WASTED[roof.bound(work, cold=False)]
         return Verdict("wrong", f"the numbers are right, but {fault}. {told}, and {100 * exercise.least:.0f} % are "
                                 f"asked: {question}")
     return Verdict("right", f"{exercise.right} {told} here.")

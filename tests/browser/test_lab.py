@@ -1,5 +1,6 @@
 """Does each lesson run from top to bottom in a browser, as a learner sees it?"""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,12 @@ RUN = """async (seconds) => {
     await Promise.race([app.commands.execute('notebook:run-all-cells'), pause(1000 * seconds)]);
     const code = panel.content.model.sharedModel.toJSON().cells.filter((cell) => cell.cell_type == 'code');
     const outputs = code.flatMap((cell) => cell.outputs);
+    const kernel = panel.sessionContext.session.kernel.name;
+    await panel.sessionContext.shutdown();                   // or the kernels of all lessons would stay in memory
     return {
-        kernel: panel.sessionContext.session.kernel.name,
+        kernel,
         waiting: code.filter((cell) => cell.source.length && !cell.execution_count).length,
+        ran: code.map((cell) => ({ id: cell.id, outputs: cell.outputs })),
         errors: outputs.filter((o) => o.output_type == 'error').map((o) => o.ename + ': ' + o.evalue),
     };
 }"""
@@ -34,12 +38,13 @@ SECONDS = 180                    # a lesson takes up to 60 on a quiet machine
 
 
 def run(page, address):
-    """Open a notebook, run all its cells; (what its cells came to, the errors of the page)."""
+    """Open a notebook, run all its cells; (what its cells came to, the errors of the page, its cells)."""
     broken = []
     page.on("pageerror", lambda error: broken.append(str(error)))
     page.goto(address)
     page.wait_for_function("window.jupyterapp", timeout=60_000)
-    return page.evaluate(RUN, SECONDS), broken
+    cells = page.evaluate(RUN, SECONDS)
+    return cells, broken, cells.pop("ran")
 
 
 def figures(page):
@@ -51,8 +56,9 @@ def figures(page):
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_lesson_runs_from_top_to_bottom(page, served, lesson, pictures):
-    cells, broken = run(page, served % lesson)
+def test_a_lesson_runs_from_top_to_bottom(page, served, lesson, pictures, request):
+    cells, broken, ran = run(page, served % lesson)
+    Path(request.config.cache_folder, lesson).write_text(json.dumps(ran), "utf-8")     # for tests/test_notebooks.py
     shown = figures(page)
     page.screenshot(path=pictures / lesson.replace(".ipynb", ".png"))
     assert cells == {"kernel": "python3", "waiting": 0, "errors": []}
@@ -60,13 +66,13 @@ def test_a_lesson_runs_from_top_to_bottom(page, served, lesson, pictures):
 
 
 def test_a_good_notebook_passes(page, served):
-    cells, broken = run(page, served % "tiny_good.ipynb")
+    cells, broken, _ = run(page, served % "tiny_good.ipynb")
     assert (cells, broken) == ({"kernel": "python3", "waiting": 0, "errors": []}, [])
     assert figures(page) == 1
 
 
 def test_an_error_in_a_notebook_is_seen(page, served):
-    cells, _ = run(page, served % "tiny_bad.ipynb")
+    cells, _, _ = run(page, served % "tiny_bad.ipynb")
     assert cells["errors"] == ["ZeroDivisionError: division by zero"] and cells["waiting"] == 1
 
 

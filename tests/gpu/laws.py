@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import roofline_kit as rk
+from roofline_kit.datasheets import table
 from roofline_kit.roofline import ABOVE
 
 HEAD = ("what", "measured", "expected", "verdict")
@@ -10,12 +11,6 @@ COPY = (0.80, 0.95)      # of the datasheet's bandwidth: a memory must refresh i
 LEAST_GEMM = 0.65        # of the datasheet's rate, for random data in float16
 LAUNCH = (1e-6, 10e-6)   # s on the host
 AGREE = 0.10             # by which two clocks may differ on a call of a tenth of a millisecond or more
-NAMES = {  # as CUDA names a GPU: as the datasheets' table does
-    "NVIDIA H200": "H200 SXM", "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe",
-    "NVIDIA B200": "B200", "NVIDIA A100-SXM4-40GB": "A100 40GB SXM", "NVIDIA A100-SXM4-80GB": "A100 80GB SXM",
-    "NVIDIA A100 80GB PCIe": "A100 80GB PCIe", "NVIDIA A10": "A10", "NVIDIA L4": "L4", "NVIDIA L40S": "L40S",
-    "Tesla T4": "T4", "Tesla V100-SXM2-32GB": "V100 SXM2 32GB", "NVIDIA GeForce RTX 3090": "RTX 3090",
-    "NVIDIA GeForce RTX 4090": "RTX 4090", "NVIDIA GeForce RTX 5090": "RTX 5090"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ def worst(rows):
 
 def chip(name):
     """The datasheets' name of a GPU; None where they have none."""
-    return NAMES.get(name)
+    return next((row["name"] for row in table().values() if name and row["driver"] == name), None)
 
 
 def of_datasheet(card, name):
