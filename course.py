@@ -56,8 +56,12 @@ def explain(text):
 
 
 def environment(prefix=VENV):
-    """The user's environment variables, less what would mix something else into the course's packages."""
+    """The user's environment variables, less what would mix something else into the course's packages.
+
+    OpenBLAS's threads shall not hold the cores after a product: see roofline_kit/__init__.py, which may come too late.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    kept.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
     return dict(kept, VIRTUAL_ENV=prefix, JUPYTER_PREFER_ENV_PATH="1", PIP_USER="0")
 
 

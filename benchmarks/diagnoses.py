@@ -12,10 +12,13 @@ right bound. Exit code 1 for more than one miss in a hundred, or any wrong bound
 import argparse
 import itertools
 import multiprocessing
+import os
 import random
 import sys
 import time
 from collections import Counter
+
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")       # as course.py sets it, before NumPy is here
 
 import numpy as np
 

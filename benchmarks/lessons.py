@@ -1,14 +1,17 @@
 """Do the measured conclusions of the lessons hold here? Their own cells are run, and the ratios that count printed.
 
-    python benchmarks/lessons.py [03 05 06 07] [--rounds 5]
+    python benchmarks/lessons.py [03 05 06 07 10 12 13] [--rounds 5]
 
 A ratio is that of one run; what a shared machine does to it is seen over the rounds.
 """
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")       # as course.py sets it, before NumPy is here
 
 import matplotlib
 

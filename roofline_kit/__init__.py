@@ -8,6 +8,12 @@
 Each layer imports only from the layers above it. Importing the kit measures nothing and starts nothing.
 """
 
+import os
+
+# Between two products OpenBLAS's threads wait for work without sleeping, 2**26 clocks long unless told otherwise, and
+# keep the cores from whatever runs next. NumPy's OpenBLAS reads this once, when it is loaded.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
+
 from . import links, referee
 from .check import check, hint, progress
 from .cuda import CudaError, cuda

@@ -15,6 +15,8 @@ def place(ax, names):
 
     Returns: the annotations, in the order of `names`
     """
+    if not names:
+        return []
     ax.figure.draw_without_rendering()                    # lays the figure out: only then are pixels known
     marks = ax.transData.transform([name[:2] for name in names])
     drawn = [_line(line.get_transform().transform(line.get_xydata()), ax.figure.bbox) for line in ax.lines]
@@ -31,6 +33,23 @@ def place(ax, names):
         drawn.append(_filled(*box))
         written.append(note)
     return written
+
+
+def apart(ax, notes):
+    """Move names of roofs, which stand at the right end, to the left until none covers another."""
+    if len(notes) < 2:
+        return
+    ax.figure.draw_without_rendering()
+    taken = []
+    for note in notes:
+        box = note.get_window_extent()
+        while hit := [other for other in taken if box.overlaps(other)]:
+            (x, y), away = note.get_position(), box.x1 - min(other.x0 for other in hit) + 8
+            if box.x0 - away < ax.bbox.x0:                 # so many roofs that there is no room
+                break
+            note.set_position((x - away * 72 / ax.figure.dpi, y))
+            box = note.get_window_extent()
+        taken.append(box)
 
 
 def _free(size, mark, drawn, frame, scale):

@@ -2,7 +2,7 @@
 
 import functools
 
-from .labels import place
+from .labels import apart, place
 from .report import ABOVE, attained, needs_roof
 
 STYLE = {"figure.figsize": (7.2, 4.4), "figure.dpi": 100, "font.size": 10, "axes.spines.top": False,
@@ -50,7 +50,10 @@ def _colors():
 
 
 def _roof(ax, roof, span, color):
-    """One roof: slope (with a band for its mixes) and flat; as thin lines the vector unit's and the caches' own."""
+    """One roof: slope (with a band for its mixes) and flat; as thin lines the vector unit's and the caches' own.
+
+    Returns: its name, as it stands in the figure
+    """
     low, high = span
     style = LINES.get(roof.origin, ":")
     xs = [low, min(max(roof.ridge, low), high), high]
@@ -60,7 +63,8 @@ def _roof(ax, roof, span, color):
         ax.fill_between(xs, [min(roof.peak, roof.slowest() * x) for x in xs], [roof.attainable(x) for x in xs],
                         color=color, alpha=0.12, linewidth=0, zorder=1)
     label = f"{roof.name or 'roof'} ({roof.origin}, {roof.dtype})"
-    ax.annotate(label, (high, roof.attainable(high)), (0, 5), textcoords="offset points", ha="right", color=color)
+    title = ax.annotate(label, (high, roof.attainable(high)), (0, 5), textcoords="offset points", ha="right",
+                        color=color)
     if roof.vector_peak and roof.vector_peak < 0.95 * roof.peak:
         start = roof.vector_peak / roof.bandwidth
         ax.plot([start, high], [roof.vector_peak] * 2, style, color=color, linewidth=1, zorder=1)
@@ -73,6 +77,7 @@ def _roof(ax, roof, span, color):
         fastest, last = max(bandwidth for _, bandwidth in roof.levels), len(roof.levels)
         ax.annotate("L1" if last == 1 else f"L1 to L{last}", (low, fastest * low), (2, 6), textcoords="offset points",
                     color=color, fontsize=8)
+    return title
 
 
 def _point(ax, x, y, marker, color, filled, above=False):
@@ -103,8 +108,7 @@ def plot(*roofs, runs=(), works=(), ax=None):
     span = min([*intensities, 1]) / 4, max(intensities) * 6
     ax = _axes(ax, ("arithmetic intensity [FLOP/B]", None), ("arithmetic rate [FLOP/s]", "FLOP/s"))
     colors = _colors() * (len(roofs) // 10 + 2)             # ten that differ, then the same again
-    for roof, color in zip(roofs, colors):
-        _roof(ax, roof, span, color)
+    titles = [_roof(ax, roof, span, color) for roof, color in zip(roofs, colors)]
     names, written = list(dict.fromkeys(work.name for work, _ in placed)), []
     for work, run in placed:
         marker, color = (cycle[names.index(work.name) % len(cycle)] for cycle in (MARKERS, colors[len(roofs):]))
@@ -118,7 +122,8 @@ def plot(*roofs, runs=(), works=(), ax=None):
     ax.set_xlim(*span)
     if placed:
         ax.set_ylim(bottom=min(ax.dataLim.y0, *ax.get_ylim()) / 4)         # room for the names
-        place(ax, [name for name in written if name[2]])
+    apart(ax, titles)
+    place(ax, [name for name in written if name[2]])
     return ax
 
 

@@ -16,6 +16,7 @@ from .work import Work
 
 MEMORY = 2**25                   # B that a probe of memory reads at least, half a millisecond at 60 GB/s
 STEPS, CALLS, TURNS = 200_000, 300, 1500        # of a probe: multiply-adds of a chain, library calls, turns of a loop
+LITTLE = 2**14                   # numbers, enough for every thread to have a part
 DISTURBED = 3.0                  # a probe so much slower than the card tells of others on the cores, not of memory
 LOOK = 4095                      # instructions between two looks at the clock, one less than a power of two
 
@@ -52,8 +53,14 @@ def _memory(device, roof):
     read, last = device.kernel("read"), max((capacity for capacity, _ in roof.levels), default=0)
     data = _buffer(max(MEMORY, 2 * last))
     expected = roof.times(Work(0, data.nbytes)).memory
+    part = data[:LITTLE]
+
+    def probe():
+        read(part)                                           # threads that fell asleep meanwhile wake up here
+        return _timed(lambda: read(data))
+
     read(data)
-    return _relative(lambda: _timed(lambda: read(data)), expected)
+    return _relative(probe, expected)
 
 
 def _compute(device, roof):
@@ -67,8 +74,13 @@ def _compute(device, roof):
     lanes = home.width() // start.itemsize
     peak = roof.vector_peak or roof.peak
     expected = 2 * numba.get_num_threads() * chains * lanes * STEPS / peak
-    home.fma(chains, STEPS, start)
-    return _relative(lambda: _timed(lambda: home.fma(chains, STEPS, start)), expected)
+
+    def probe():
+        home.fma(chains, 1, start)                           # as above
+        return _timed(lambda: home.fma(chains, STEPS, start))
+
+    probe()
+    return _relative(probe, expected)
 
 
 def _a_call():

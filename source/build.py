@@ -3,8 +3,8 @@
 lessons/NN.md  ->  notebooks/NN.ipynb                 executed; outputs are kept while the code stays the same
 labs/NN.md     ->  solutions/NN.ipynb, labs/NN.ipynb  without outputs; labs/ also without the solutions
 
-`--check` writes nothing and says what is out of step. `--run` executes every lesson again, `--run 04` those
-whose name starts so.
+`--check` writes nothing and says what is out of step. `--run` executes every lesson again and says how
+long each took and all together, `--run 04` does those whose name starts so.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -108,7 +109,9 @@ def lesson(path, target, check=False, run=False):
             return None
         print(f"running {path.name}", flush=True)
         target.parent.mkdir(exist_ok=True)
+        start = time.perf_counter()
         execute(notebook, path, target.parent)
+        print(f"  {time.perf_counter() - start:.0f} s", flush=True)
     describe(notebook, path)
     look(notebook, path)
     return text_of(notebook, path)
@@ -170,7 +173,7 @@ def main(arguments=None, root=Path(__file__).parents[1]):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of step")
     parser.add_argument("--run", nargs="?", const="", metavar="NN", help="execute the lessons again")
-    options = parser.parse_args(arguments)
+    options, start = parser.parse_args(arguments), time.perf_counter()
     try:
         changed = build(root, options.check, options.run)
     except BuildError as problem:
@@ -178,6 +181,8 @@ def main(arguments=None, root=Path(__file__).parents[1]):
         return 1
     for path in changed:
         print("out of step with source/:" if options.check else "wrote", path.relative_to(root).as_posix())
+    if options.run is not None:
+        print(f"{time.perf_counter() - start:.0f} s in all")
     return int(options.check and bool(changed))
 
 

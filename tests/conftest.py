@@ -6,6 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")       # as course.py and the kit set it, before NumPy is here
+
 import numpy as np
 import pytest
 from halves import pytest_runtestloop  # noqa: F401  pytest finds it here

@@ -69,8 +69,9 @@ def pytest_runtestloop(session):
         status = os.waitpid(child, 0)[1]
     missing = counting - ran - _told(session, reports)
     if status or (missing and not session.shouldfail):
-        raise session.Failed(f"the second process ended with {os.waitstatus_to_exitcode(status)}, {len(missing)} tests "
-                             f"have no report: {', '.join(sorted(missing)[:3])}")
+        session.shouldfail = (f"the second process ended with {os.waitstatus_to_exitcode(status)}, {len(missing)} "
+                              f"tests have no report: {', '.join(sorted(missing)[:3])}")    # shown at the end
+        raise session.Failed(session.shouldfail)
     _run(session, rest)
     return True
 

@@ -51,3 +51,8 @@ def test_a_name_stays_inside_of_the_figure(points):
 def test_a_roofline_figure_names_equal_operations_apart():
     ax = plot(ROOF, works=[gemm(64 + i, 64, 64).named(f"product {i}") for i in range(5)])
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes(ax), 2))
+
+
+def test_roofs_of_nearly_one_height_have_names_apart():
+    ax = plot(ROOF, Roofline(peak=190e9, bandwidth=50e9, name="another"), works=[gemm(64, 64, 64)])
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes(ax), 2))
