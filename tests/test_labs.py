@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import build
@@ -114,6 +115,12 @@ def test_the_reference_can_be_written_in_another_way(name):
 def test_an_answer_written_differently_is_right(name, number, roof):
     answer = TABLES[name].alternatives[number]
     assert verdict(name, answer, roof).state == "right"
+
+
+@pytest.mark.parametrize(("name", "number"), [one for one in OTHERS if TABLES[one[0]].kind == "predict"])
+def test_a_prediction_is_right_on_a_card_taken_while_the_memory_changed_its_speed(name, number):
+    uneven = replace(CPU, mixes=((0.0, CPU.bandwidth / 3.2, "read"), (0.5, CPU.bandwidth, "copy")), write_allocate=True)
+    assert verdict(name, TABLES[name].alternatives[number], uneven).state == "right"
 
 
 @pytest.mark.parametrize(("name", "slip"), SLIPS)

@@ -85,6 +85,14 @@ class Blank(Exception):
     """There is no answer yet."""
 
 
+def either_way(roof, work):
+    """{seconds, seconds} of a memory-bound work: by its mix of loads and stores, and its bytes over `bandwidth`.
+
+    A learner may take either. On a card taken while the memory changed its speed they lie far apart.
+    """
+    return {roof.seconds(work), work.nbytes / roof.bandwidth}
+
+
 def labs():
     """Numbers of the labs that have a table: ("01", "04", ..)."""
     return tuple(sorted(m.name[3:] for m in pkgutil.iter_modules(__path__) if m.name.startswith("lab")))

@@ -7,7 +7,7 @@ import numpy as np
 from ..ops import flash_attention, gemm, matvec
 from ..transformer import Model
 from ..work import Work
-from . import Exercise
+from . import Exercise, either_way
 from .sources import Cuda
 
 WAITS = ("weights", "cache", "arithmetic", "calls")
@@ -137,9 +137,13 @@ def _waits(**changed):
     return tuple((WAITED | changed).values())
 
 
+def _token(weights="int4", context=1024):
+    return LLAMA.decode_step(context, weights=weights, kv="float32", dtype="float32")
+
+
 def _rate(roof, weights="int4", context=1024):
     """Tokens/s of one user."""
-    return 1 / roof.seconds(LLAMA.decode_step(context, weights=weights, kv="float32", dtype="float32"))
+    return 1 / roof.seconds(_token(weights, context))
 
 
 def _cache(rng, batch=None, shared=None, group=4, S=None, d=64):
@@ -366,9 +370,9 @@ EXERCISES = {
     "12.7": Exercise(
         kind="predict", points=1, factor=2.0,
         ask="tokens a second that Llama-3-8B could write on this machine, with int4 weights, for one user",
-        reference=lambda roof: _rate(roof),
-        alternatives=(lambda roof: roof.bandwidth_for(Work(1, 1)) / LLAMA.decode_step(
-            1024, weights="int4", kv="float32", dtype="float32").nbytes,),
+        reference=lambda roof: {1 / seconds for seconds in either_way(roof, _token())},
+        alternatives=(lambda roof: roof.bandwidth_for(Work(1, 1)) / _token().nbytes,
+                      lambda roof: roof.bandwidth / _token().nbytes),
         slips={
             "two bytes": (lambda roof: _rate(roof, "bfloat16"), "That is with two-byte weights; int4 has half a byte."),
             "four bytes": (lambda roof: _rate(roof, "float32"), "That is with float32 weights; int4 has half a byte."),
