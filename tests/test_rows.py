@@ -121,6 +121,15 @@ def test_a_large_result_is_the_same_through_the_face():
     np.testing.assert_allclose(out[::500], np.exp(x[::500]) / np.exp(x[::500]).sum(1, keepdims=True), rtol=1e-5)
 
 
+def test_in_place_a_large_result_is_stored_where_its_lines_were_read():
+    x = CPU.random(4100, 1030)
+    out = np.full_like(x, np.nan)
+    rows.softmax(x, out)
+    assert not rows._large(x, x)
+    rows.softmax(x, x)
+    np.testing.assert_allclose(x[::500], out[::500], rtol=1e-5)
+
+
 def test_other_dtypes_are_told_so():
     with pytest.raises(ValueError, match="of float64.*: give softmax on a CPU x and out in one of float32, float16"):
         rows.softmax(np.ones((2, 2)), np.ones((2, 2)))

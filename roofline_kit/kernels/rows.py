@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from . import fused_rows
+from .arguments import address
 from .floats import STORED, exp, put, stored, widened
 from .fused_rows import EPSILON, FAST, largest_of, sum_of
 from .twins import AS_BITS, refusal, twin
@@ -92,9 +93,13 @@ def _embedding(table, ids, out):
             out[i, column] = row[column]
 
 
-def _large(*arrays):
-    """Whether the result, the last, is float32 and more than the caches hold: then it is stored past them."""
-    return arrays[-1].nbytes > CACHED and all(array.dtype == np.float32 for array in arrays)
+def _large(x, *others):
+    """Whether the result, the last, is float32 and more than the caches hold: then it is stored past them.
+
+    Not in place: there the lines to store to have been read.
+    """
+    out = others[-1]
+    return out.nbytes > CACHED and address(out) != address(x) and all(a.dtype == np.float32 for a in (x, *others))
 
 
 @twin
