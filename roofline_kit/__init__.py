@@ -47,7 +47,7 @@ from .report_card import report_card
 from .roofline import Roofline, Times
 from .serving import paged_waste, speculative_speedup
 from .sheet import sheet
-from .sustained import card, sustained
+from .sustained import card, one_core, sustained
 from .tiles import draw_tiles
 from .timing import MeasureError, Run, measure
 from .training import TrainingStep

@@ -74,6 +74,21 @@ def measure_cpu(device, tell):
             "foreign": foreign_load(mark), "seconds": time.perf_counter() - start}
 
 
+def measure_one_core(device, dtype, chains):
+    """(rounds of bandwidths, matrix products, multiply-adds) of one core, in about three seconds.
+
+    chains:  those of the multiply-adds that were fastest on all cores
+    """
+    import numba
+
+    numba.set_num_threads(1)
+    buffers = _buffers(device, 1)
+    rounds = [_round(device, buffers, [1])]
+    products = [_products(device, dtype, {"n": n, "threads": 1})[0] for n in PRODUCTS[1:3]]
+    adds = _chains(device, dtype, 1, {"chains": chains})
+    return [*rounds, _round(device, buffers, [1])], products, adds
+
+
 def _rate(point):
     return point["rate"]
 

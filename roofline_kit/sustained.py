@@ -8,6 +8,7 @@ kept, whole because its mixes are compared with one another. If rounds differ mu
 
 import math
 import platform
+from dataclasses import replace
 from datetime import datetime
 
 from . import cards
@@ -44,6 +45,30 @@ def sustained(dtype=None, fresh=False, device=None):
     if dtype not in found.data["peak"]:
         raise ValueError(_no_roof(device, dtype, found.data["peak"], found.data["left_out"][dtype]))
     return roofline(found, dtype)
+
+
+def one_core(dtype=None, device=None):
+    """Give NumPy's products and Numba's kernels one core of a CPU from here on; the measured `Roofline` of one core.
+
+    That is the roof of array code: most of its calls use one core anyway, and to wake another for a small product takes
+    longer than the product. Caches are left out. It takes some seconds, and the card if there is none.
+    On a GPU nothing changes, and the roof is that of `sustained`.
+    dtype:   without one, the device's own
+    Errors:  as `sustained`
+    """
+    from threadpoolctl import threadpool_limits
+
+    roof, device = sustained(dtype, device=device), this_device(device)
+    if device.kind == "gpu":
+        return roof
+    from . import protocol
+
+    whole = card(device=device)
+    chains = best(whole.data["fma"][roof.dtype])["chains"]
+    rounds, products, adds = protocol.measure_one_core(device, roof.dtype, chains)
+    threadpool_limits(1, user_api="blas")
+    found = roofline(Card(whole.data | bandwidths(rounds) | {"levels": []}), roof.dtype)
+    return replace(found, name=f"{found.name}, one core", peak=best(products)["rate"], vector_peak=best(adds)["rate"])
 
 
 def _no_roof(device, dtype, others, reason=""):

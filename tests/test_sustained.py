@@ -13,7 +13,7 @@ import pytest
 from roofline_kit import cards, protocol
 from roofline_kit.device import device
 from roofline_kit.doubts import INCONCLUSIVE, MeasureError
-from roofline_kit.sustained import bandwidths, best, card, judged, plateaus, roofline, sustained, warnings
+from roofline_kit.sustained import bandwidths, best, card, judged, one_core, plateaus, roofline, sustained, warnings
 
 home = sys.modules["roofline_kit.sustained"]     # the name in the package is the function
 CPU = device("cpu")
@@ -311,6 +311,20 @@ def test_a_dtype_without_a_roof_is_told_which_have_one():
 def test_an_unknown_dtype_is_told_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'float32'"):
         sustained("flaot32", device=CPU)
+
+
+def test_the_roof_of_one_core_is_made_of_its_own_points(measured, monkeypatch):
+    def one(device, dtype, chains):
+        assert (dtype, chains) == ("float32", 8)
+        return [a_round(3.0), a_round(2.0)], [{"rate": 70e9}, {"rate": 80e9}], [{"rate": 99e9}]
+
+    chained = [{"rate": 1e9, "spread": 0.0, "chains": 4}, {"rate": 2e11, "spread": 0.0, "chains": 8}]
+    monkeypatch.setattr(protocol, "measure_cpu", lambda *_: points(fma={"float32": chained, "float64": chained}))
+    monkeypatch.setattr(protocol, "measure_one_core", one)
+    monkeypatch.setattr("threadpoolctl.threadpool_limits", lambda *_, **__: None)
+    roof, whole = one_core("float32", device=CPU), sustained("float32", device=CPU)
+    assert (roof.peak, roof.vector_peak, roof.levels) == (80e9, 99e9, ()) and roof.name == f"{whole.name}, one core"
+    assert roof.bandwidth == pytest.approx(whole.bandwidth / 2)
 
 
 # This machine, really

@@ -1,5 +1,6 @@
 """Do the threads of one library leave the cores to the next one?"""
 
+import json
 import os
 import subprocess
 import sys
@@ -34,3 +35,21 @@ def test_a_kernel_after_a_product_is_not_held_up_by_threads_that_wait_for_the_ne
     env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
     done = subprocess.run([sys.executable, "-c", RATIO], env=env, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 8                            # 2 on two quiet cores; 27 if the threads wait busily
+
+
+ONE_CORE = """
+import json
+import numba
+import threadpoolctl
+import roofline_kit as rk
+
+one = rk.one_core("float32")
+pools = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+print(json.dumps({"threads": [numba.get_num_threads(), *pools], "rates": [one.peak, one.vector_peak, one.bandwidth]}))
+"""
+
+
+def test_one_core_holds_the_libraries_to_one():
+    done = subprocess.run([sys.executable, "-c", ONE_CORE], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found["threads"]) == {1} and min(found["rates"]) > 0

@@ -2,7 +2,8 @@
 
 A weight becomes a float32 in a register, between memory and its multiply-add; no matrix of floats is ever stored.
 So the bytes shrink with the weights, and the arithmetic does not. Four rows are read side by side: they share each
-load of x, and four streams keep more lines on their way from memory than one.
+load of x, and four streams keep more lines on their way from memory than one. Rows of int4 are so short that the
+hardware hardly begins to foresee them: the kernel asks for the next four itself.
 """
 
 import numpy as np
@@ -13,13 +14,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .floats import widened
+from .quantised import GROUP
 from .twins import refusal, twin
 
 FAST = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "boundscheck": False, "error_model": "numpy"}
 FLAGS = {"flags": ("reassoc", "contract", "nsz")}
 ZERO, ROWS = np.float32(0), 4
-HALF = 16                # bytes of a group: 32 weights that share a scale
-BYTES, WORDS, FLOATS = (ir.VectorType(kind, HALF) for kind in (ir.IntType(8), ir.IntType(32), ir.FloatType()))
+HALVES, LANES = 8, 16    # of a word of int4 weights; of a vector
+BLOCK = HALVES * LANES   # weights of a vector of words
+WORD, POINT = ir.IntType(32), 19                         # where a float32's first four bits after the point begin
+ONE = 0x3f800000         # the bits of 1
+FLOAT, WORDS = ir.FloatType(), ir.VectorType(WORD, LANES)
+FLOATS, SCALES = ir.VectorType(FLOAT, LANES), ir.VectorType(ir.HalfType(), 4)
 
 _refuse_float32, _refuse_bfloat16 = map(refusal, ("matvec", "matvec_bfloat16"))
 _refuse_int8, _refuse_int4 = map(refusal, ("matvec_int8", "matvec_int4"))
@@ -100,81 +106,110 @@ def matvec_int8(w, scale, x, out):
         out[row] *= scale[row]
 
 
-@intrinsic
-def _four_rows_of_groups(typing, w, scale, even, odd, row, groups):
-    """The sums of scale w x over the first groups of four rows, in LLVM's own words.
+def _prefetch(builder, pointer):
+    """LLVM's instruction that has a line fetched for a read to come."""
+    kind = ir.FunctionType(ir.VoidType(), [pointer, *[ir.IntType(32)] * 3])
+    return builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
 
-    Numba has no vectors, and a plain loop adds up the lanes of each group before it scales them, which takes six
-    times as long. Here the lanes stay apart until the row ends.
+
+@intrinsic
+def _four_rows_of_blocks(typing, w, scale, dealt, row, blocks):
+    """The sums of scale w x over the first blocks of four rows, in LLVM's own words.
+
+    Numba has no vectors, and a plain loop adds up the lanes of each group before it scales them, which takes many
+    times as long. Here the lanes stay apart until the row ends. A lane is a word of a row: eight weights, which share a
+    scale with three lanes more. A half h, as the first bits after the point of a float between 1 and 2, is 1 + h / 16:
+    a shift and a mask, where a conversion would take longer. `_dealt` has the x that fits.
     """
     def build(context, builder, signature, arguments):
-        arrays = [context.make_array(kind)(context, builder, value)
-                  for kind, value in zip(signature.args[:4], arguments[:4], strict=True)]
-        starts = [[builder.gep(array.data, [builder.mul(builder.add(arguments[4], arguments[4].type(k)),
-                                                        cgutils.unpack_tuple(builder, array.shape)[1])])
-                   for k in range(ROWS)] for array in arrays[:2]]
+        w, scale, dealt = (context.make_array(kind)(context, builder, value)
+                           for kind, value in zip(signature.args[:3], arguments[:3], strict=True))
+        row, blocks = arguments[3:]
 
-        def load(base, kind, align):                     # the 16 elements of this group
-            first = builder.gep(base, [builder.mul(loop.index, loop.index.type(HALF))])
-            return builder.load(builder.bitcast(first, kind.as_pointer()), align=align)
+        def constant(kind, value):
+            return ir.Constant(ir.VectorType(kind, LANES), [value] * LANES)
 
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(FLOATS, [0.0] * HALF)) for _ in range(ROWS)]
-        with cgutils.for_range(builder, arguments[5]) as loop:
-            x_even, x_odd = (load(array.data, FLOATS, 4) for array in arrays[2:])
-            eights = builder.fmul(builder.fadd(x_even, x_odd, **FLAGS), ir.Constant(FLOATS, [-8.0] * HALF), **FLAGS)
-            for weights, scales, total in zip(*starts, sums, strict=True):
-                pairs = builder.zext(load(weights, BYTES, 1), WORDS)
-                products = eights                        # a half holds q + 8: four rows take off the same
-                for half, x in ((builder.and_(pairs, ir.Constant(WORDS, [15] * HALF)), x_even),
-                                (builder.lshr(pairs, ir.Constant(WORDS, [4] * HALF)), x_odd)):
-                    products = builder.fadd(builder.fmul(builder.sitofp(half, FLOATS), x, **FLAGS), products, **FLAGS)
-                bits = builder.bitcast(builder.load(builder.gep(scales, [loop.index])), ir.HalfType())
-                one = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), builder.fpext(bits, ir.FloatType()),
-                                             ir.IntType(32)(0))
-                all_lanes = builder.shuffle_vector(one, one, ir.Constant(WORDS, [0] * HALF))
-                scaled = builder.fmul(all_lanes, products, **FLAGS)
+        def start(array, k):
+            width = cgutils.unpack_tuple(builder, array.shape)[1]
+            return builder.gep(array.data, [builder.mul(builder.add(row, row.type(k)), width)])
+
+        def load(base, index, size, kind):               # `kind` from element index x size of the row on
+            first = builder.gep(base, [builder.mul(index, index.type(size))])
+            return builder.load(builder.bitcast(first, kind.as_pointer()), align=1)
+
+        starts = [(start(w, k), start(scale, k)) for k in range(ROWS)]
+        sums = [cgutils.alloca_once_value(builder, constant(FLOAT, 0.0)) for _ in range(ROWS)]
+        with cgutils.for_range(builder, blocks) as loop:
+            def x(place):
+                index = builder.add(builder.mul(loop.index, loop.index.type(HALVES + 1)), loop.index.type(place))
+                return load(dealt.data, index, LANES, FLOATS)
+
+            for k in range(ROWS):
+                later = builder.gep(start(w, ROWS + k), [builder.mul(loop.index, loop.index.type(BLOCK // 2))])
+                builder.call(_prefetch(builder, later.type), [later, *map(ir.IntType(32), (0, 3, 1))])
+            words = [load(weights, loop.index, BLOCK // 2, WORDS) for weights, _ in starts]
+            products = [x(HALVES)] * ROWS
+            for half in range(HALVES):
+                away = 4 * half - POINT                  # the half's first bit comes to lie there
+                move = builder.lshr if away > 0 else builder.shl
+                for k, word in enumerate(words):
+                    moved = move(word, constant(WORD, abs(away)))
+                    number = builder.or_(builder.and_(moved, constant(WORD, 15 << POINT)), constant(WORD, ONE))
+                    products[k] = builder.fadd(builder.fmul(builder.bitcast(number, FLOATS), x(half), **FLAGS),
+                                               products[k], **FLAGS)
+            for (_, scales), product, total in zip(starts, products, sums, strict=True):
+                four = builder.fpext(load(scales, loop.index, BLOCK // GROUP, SCALES), ir.VectorType(FLOAT, 4))
+                lanes = ir.Constant(WORDS, [lane // (LANES // 4) for lane in range(LANES)])
+                scaled = builder.fmul(builder.shuffle_vector(four, four, lanes), product, **FLAGS)
                 builder.store(builder.fadd(builder.load(total), scaled, **FLAGS), total)
-        results = [ir.Constant(ir.FloatType(), 0.0)] * ROWS
-        for lane in range(HALF):
-            results = [builder.fadd(result, builder.extract_element(builder.load(total), ir.IntType(32)(lane)), **FLAGS)
+        results = [ir.Constant(FLOAT, 0.0)] * ROWS
+        for lane in range(LANES):
+            results = [builder.fadd(result, builder.extract_element(builder.load(total), WORD(lane)), **FLAGS)
                        for result, total in zip(results, sums, strict=True)]
         return context.make_tuple(builder, signature.return_type, results)
-    return types.UniTuple(types.float32, ROWS)(w, scale, even, odd, types.intp, types.intp), build
-
-
-@njit(inline="always", **FAST)
-def _bytes_from(start, w, scale, even, odd):
-    """Sum of scale w x over the bytes of one row from `start` on, one at a time."""
-    total = ZERO
-    for i in range(start, w.size):
-        low, high = np.float32((w[i] & 15) - 8), np.float32((w[i] >> 4) - 8)
-        total += widened(scale[i // HALF]) * (low * even[i] + high * odd[i])
-    return total
+    return types.UniTuple(types.float32, ROWS)(w, scale, dealt, types.intp, types.intp), build
 
 
 @njit(**FAST)
-def _even_and_odd(x):
-    """x as the low and the high halves of bytes meet it; not in the loop below, where it would start threads, too."""
-    even, odd = np.zeros((x.size + 1) // 2, np.float32), np.zeros((x.size + 1) // 2, np.float32)
-    for i in range(x.size // 2):
-        even[i], odd[i] = x[2 * i], x[2 * i + 1]
-    if x.size % 2:
-        even[-1] = x[-1]
-    return even, odd
+def _dealt(x, blocks):
+    """16 x as the halves of the words meet it, in rows: [halves of a block, lanes]; then what makes q of 1 + h / 16.
+
+    16 (1 + h / 16) = q + 24, so that last row is -24 x, added over the halves of a lane.
+    """
+    dealt = np.zeros((blocks, HALVES + 1, LANES), np.float32)
+    for block in range(blocks):
+        for half in range(HALVES):
+            for lane in range(LANES):
+                number = np.float32(16) * x[block * BLOCK + lane * HALVES + half]
+                dealt[block, half, lane] = number
+                dealt[block, HALVES, lane] -= np.float32(1.5) * number
+    return dealt
+
+
+@njit(inline="always", **FAST)
+def _bytes_from(start, w, scale, x):
+    """Sum of scale w x over the bytes of one row from `start` on, one at a time."""
+    total = ZERO
+    for i in range(start, w.size):
+        product = np.float32((w[i] & 15) - 8) * x[2 * i]
+        if 2 * i + 1 < x.size:
+            product += np.float32((w[i] >> 4) - 8) * x[2 * i + 1]
+        total += widened(scale[2 * i // GROUP]) * product
+    return total
 
 
 @njit(parallel=True, **FAST)
 def _of_int4(w, scale, x, out):
     _refuse_int4(w, scale, x, out)
-    even, odd = _even_and_odd(x)
-    groups = x.size // (2 * HALF)
+    blocks = x.size // BLOCK
+    dealt = _dealt(x, blocks)
     for part in prange(out.size // ROWS):
         row = ROWS * part
-        sums = _four_rows_of_groups(w, scale, even, odd, row, groups)
+        sums = _four_rows_of_blocks(w, scale, dealt, row, blocks)
         for k in range(ROWS):
-            out[row + k] = sums[k] + _bytes_from(HALF * groups, w[row + k], scale[row + k], even, odd)
+            out[row + k] = sums[k] + _bytes_from(BLOCK // 2 * blocks, w[row + k], scale[row + k], x)
     for row in range(out.size - out.size % ROWS, out.size):
-        out[row] = _bytes_from(0, w[row], scale[row], even, odd)
+        out[row] = _bytes_from(0, w[row], scale[row], x)
 
 
 @twin
