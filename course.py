@@ -5,6 +5,7 @@
     python course.py check LAB     say which exercises of a lab are answered
     python course.py build         write notebooks, labs and solutions from source/
     python course.py card          measure this machine
+    python course.py explore       move a model's sliders, as a page of their own
 
 What follows is passed on: lab --no-browser, test -k roofline, card --json.
 The first run makes the folder .venv with all that is needed; later runs start at once.
@@ -29,8 +30,8 @@ LAB = ["-m", "jupyterlab", "--allow-root", "--LabApp.default_url=/lab/tree/noteb
 PAGE = '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'  # no pop-up
 COMMANDS = {  # the arguments of .venv's Python, and the folder: the course's, or the one the user is in
     "lab": (LAB + ["--ServerApp.root_dir=" + ROOT], ROOT), "test": (["-m", "pytest"], ROOT),
-    "build": (["source/build.py"], ROOT), "check": (["-P", "-m", "roofline_kit.grade"], "."),
-    "card": (["-P", "-m", "roofline_kit"], ".")}
+    "build": (["source/build.py"], ROOT), "explore": (["-m", "voila", "notebooks/explore.ipynb", "--token"], ROOT),
+    "check": (["-P", "-m", "roofline_kit.grade"], "."), "card": (["-P", "-m", "roofline_kit"], ".")}
 FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "__PYVENV_LAUNCHER__", "JUPYTER_PATH", "PIP_TARGET",
            "PYTHONDONTWRITEBYTECODE")  # a user's settings that would change what .venv is or make it slow
 REASONS = (  # what a failed step says, and what the learner can do: the first that matches

@@ -3,7 +3,7 @@
     count    (standard library only)   units  <-  work  <-  ops  <-  transformer, serving      traced  <-  referee
     bound                              roofline  <-  datasheets      links
     machine                            host, gpu  <-  device (+ kernels/)  <-  timing  <-  cuda, sustained, record
-    people                             report  plot  <-  tiles, diagnose      check, grade (+ exercises/)      __main__
+    people                             report  plot  <-  tiles, diagnose      svg  <-  explore      check, grade
 
 Each layer imports only from the layers above it. Importing the kit measures nothing and starts nothing.
 """
@@ -21,6 +21,10 @@ from .datasheets import chips, datasheet
 from .device import Device, device
 from .diagnose import Diagnosis, diagnose
 from .doctor import doctor
+from .explore_gemm import explore_gemm
+from .explore_latency import explore_latency
+from .explore_roofline import explore_roofline
+from .explore_serving import explore_serving
 from .latency import Latencies, latencies, plot_latencies
 from .mysteries import Mystery, mystery
 from .ops import (

@@ -1,6 +1,7 @@
 """Which notebooks does the text under source/ make? Writes notebooks/, solutions/ and labs/.
 
 lessons/NN.md  ->  notebooks/NN.ipynb                 executed; outputs are kept while the code stays the same
+explore.md     ->  notebooks/explore.ipynb            likewise: of its sliders the static figures stay
 labs/NN.md     ->  solutions/NN.ipynb, labs/NN.ipynb  without outputs; labs/ also without the solutions
 
 `--check` writes nothing and says what is out of step. `--run` executes every lesson again and says how
@@ -160,7 +161,7 @@ def build(root, check=False, run=None):
         source = read(path)
         for folder, notebook in (("solutions", solved(source)), ("labs", blank(source))):
             put(root / folder / f"{path.stem}.ipynb", text_of(notebook, path))
-    for path in sorted((root / "source/lessons").glob("*.md")):
+    for path in [*sorted((root / "source/lessons").glob("*.md")), *sorted((root / "source").glob("*.md"))]:
         target = root / "notebooks" / f"{path.stem}.ipynb"
         again = run is not None and path.name.startswith(run)
         put(target, None if worked_in(target, check) else lesson(path, target, check, again))

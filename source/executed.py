@@ -79,7 +79,9 @@ def _cleaned(outputs):
             output.text = re.sub(r"[^\n]*\r(?=[^\n])", "", output.text)
             if output.name == "stderr" or not output.text.strip():
                 continue
-        if "application/vnd.jupyter.widget-view+json" in data or list(data.values()) == [""]:   # or a bar that is gone
+        if data.pop("application/vnd.jupyter.widget-view+json", None) and "text/html" not in data:
+            continue                                         # a progress bar; an explorer leaves its static figure
+        if list(data.values()) == [""]:                      # a bar that is gone
             continue
         output.pop("transient", None)
         if "image/png" in data:

@@ -122,20 +122,20 @@ def test_without_a_command_it_tells_what_it_can_do(course, capsys, words):
     assert all("course.py " + word in said for word in course.COMMANDS)
 
 
-def test_the_lesson_that_it_opens_is_there(course):
+def test_the_notebooks_that_it_opens_are_there(course):
     lesson = course.LAB[-1].partition("/lab/tree/")[2]
-    assert (ROOT / lesson).is_file()
+    assert (ROOT / lesson).is_file() and (ROOT / course.COMMANDS["explore"][0][2]).is_file()
 
 
 def test_an_unknown_command_sets_nothing_up(course, tools):
-    assert "lab, test, build, check, card" in course.main(["labb"])
+    assert "lab, test, build, explore, check, card" in course.main(["labb"])
     assert tools.said == []
 
 
 @pytest.mark.parametrize("word, starts, where", [
     ("lab", ["-m", "jupyterlab"], "course"), ("test", ["-m", "pytest"], "course"),
     ("build", ["source/build.py"], "course"), ("check", ["-P", "-m", "roofline_kit.grade"], "."),
-    ("card", ["-P", "-m", "roofline_kit"], ".")])
+    ("card", ["-P", "-m", "roofline_kit"], "."), ("explore", ["-m", "voila"], "course")])
 def test_each_command_passes_its_arguments_on(course, tools, word, starts, where):
     course.main([word, "--more", "a b"])
     assert course.started[0] == (course.ROOT if where == "course" else where)

@@ -17,7 +17,8 @@ LAYERS = {  # in reading order: a module imports only modules that stand before 
                 "pair", "cards", "cuda_on_cpu", "cuda", "nvml", "protocol", "products", "protocol_gpu", "sustained",
                 "recorded", "jobs", "array_code", "training", "record", "doctor",
                 "probes"),
-    "people": ("report", "sheet", "decide", "diagnose", "mysteries", "labels", "plot", "tiles", "latency", "exercises",
+    "people": ("report", "sheet", "batches", "decide", "diagnose", "mysteries", "labels", "plot", "tiles", "latency",
+               "svg", "explore", "explore_roofline", "explore_gemm", "explore_serving", "explore_latency", "exercises",
                "check", "grade", "report_card", "__init__", "__main__"),
 }
 ORDER = [module for layer in LAYERS.values() for module in layer]

@@ -1,4 +1,4 @@
-"""JupyterLab as `course.py lab` serves it, on a copy of the notebooks, and this machine's Chromium."""
+"""JupyterLab and Voila as course.py serves them, on copies of the notebooks, and this machine's Chromium."""
 
 import importlib.util
 import os
@@ -63,6 +63,10 @@ def served(browser_type_launch_args, tmp_path_factory):
     tiny(home / "notebooks/tiny_bad.ipynb", "1 / 0", "'never reached'")
     server, address = start(home, tmp_path_factory.mktemp("jupyter"))
     yield address
+    shut(server)
+
+
+def shut(server):
     server.terminate()
     try:
         server.wait(15)
@@ -70,8 +74,8 @@ def served(browser_type_launch_args, tmp_path_factory):
         server.kill()
 
 
-def start(home, own):
-    """JupyterLab with the arguments of `course.py lab`, and settings of its own: (process, address)."""
+def prepare(own):
+    """(course.py, an environment with settings of its own, a free port) for a server."""
     spec = importlib.util.spec_from_file_location("course", ROOT / "course.py")
     course = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(course)
@@ -83,6 +87,12 @@ def start(home, own):
     env = {**course.environment(sys.prefix), "JUPYTER_CONFIG_DIR": str(own), "IPYTHONDIR": str(own / "i")}
     env |= {f"{name}_DIR": str(own / name.lower())
             for name in ("JUPYTER_DATA", "JUPYTERLAB_SETTINGS", "JUPYTERLAB_WORKSPACES")}
+    return course, env, port
+
+
+def start(home, own):
+    """JupyterLab with the arguments of `course.py lab`, and settings of its own: (process, address)."""
+    course, env, port = prepare(own)
     token = secrets.token_hex(16)
     command = [sys.executable, *course.LAB, f"--ServerApp.root_dir={home}", "--ServerApp.ip=127.0.0.1",
                f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--no-browser",
@@ -93,6 +103,19 @@ def start(home, own):
     return server, f"http://127.0.0.1:{port}/lab/tree/notebooks/%s?reset&token={token}"
 
 
+def start_voila(notebook, own):
+    """Voila with the arguments of `course.py explore`, on another notebook: (process, address of the page)."""
+    course, env, port = prepare(own)
+    token = secrets.token_hex(16)
+    asked = course.COMMANDS["explore"][0][:2]
+    command = [sys.executable, *asked, str(notebook), f"--token={token}", "--no-browser", "--Voila.ip=127.0.0.1",
+               f"--port={port}", "--Voila.port_retries=0"]
+    with open(own / "log", "wb") as log:
+        server = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
+    wait(server, f"http://127.0.0.1:{port}/voila/static/voila.js?token={token}", own / "log")
+    return server, f"http://127.0.0.1:{port}/?token={token}"
+
+
 def wait(server, address, log):
     until = time.monotonic() + SECONDS
     while server.poll() is None and time.monotonic() < until:
@@ -101,4 +124,4 @@ def wait(server, address, log):
         except OSError:
             time.sleep(0.1)
     server.kill()
-    pytest.fail("JupyterLab did not start:\n" + log.read_text()[-2000:])
+    pytest.fail("The server did not start:\n" + log.read_text()[-2000:])

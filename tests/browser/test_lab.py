@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-LESSONS = sorted(path.name for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+LESSONS = sorted(path.name for path in (Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"))
 LAB = ".jp-NotebookPanel .jp-OutputArea-output"
 RUN = """async (seconds) => {
     const pause = (ms) => new Promise((done) => setTimeout(done, ms));
