@@ -121,6 +121,15 @@ def test_a_large_result_is_the_same_through_the_face():
     np.testing.assert_allclose(out[::500], np.exp(x[::500]) / np.exp(x[::500]).sum(1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+def test_a_layernorm_in_place_is_the_same(dtype):
+    x, gain, bias = CPU.random(7, 70, dtype=dtype), *CPU.random(2, 70, dtype=dtype)
+    out = np.zeros_like(x)
+    rows.layernorm(x, gain, bias, out)
+    rows.layernorm(x, gain, bias, x)
+    np.testing.assert_array_equal(x, out)
+
+
 def test_in_place_a_large_result_is_stored_where_its_lines_were_read():
     x = CPU.random(4100, 1030)
     out = np.full_like(x, np.nan)

@@ -114,7 +114,7 @@ def softmax_past(x, out):
             _soften_all(x[begin:end], out[begin:end])
 
 
-@njit(**FAST)
+@njit(inline="always", **FAST)
 def _normalise(x, gain, bias, out):
     mean = sum_of(x) / np.float32(x.size)
     inverse = ONE / _deviation(x, mean)
@@ -134,6 +134,15 @@ def layernorm(x, gain, bias, out):
     _refuse_layernorm(x, gain, bias, out)
     for row in prange(x.shape[0]):
         _normalise(x[row], gain, bias, out[row])
+
+
+@njit(parallel=True, **FAST)
+def layernorm_in_place(x, gain, bias):
+    """The same with the result in x: known to be one array, it is read and written in whole vectors."""
+    _refuse_layernorm(x, gain, bias, x)
+    for row in prange(x.shape[0]):
+        one = x[row]
+        _normalise(one, gain, bias, one)
 
 
 @njit(parallel=True, **FAST)

@@ -111,7 +111,10 @@ def layernorm(x, gain, bias, out):
     Errors:  ValueError for other dtypes than float32, float16 and bfloat16, as in the other functions here
     """
     arrays = stored(x, gain, bias, out)
-    (fused_rows.layernorm_past if _large(*arrays) else fused_rows.layernorm)(*arrays)
+    if out is x:
+        fused_rows.layernorm_in_place(*arrays[:3])
+    else:
+        (fused_rows.layernorm_past if _large(*arrays) else fused_rows.layernorm)(*arrays)
 
 
 @twin
