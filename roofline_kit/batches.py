@@ -13,7 +13,7 @@ from .transformer import Model
 from .units import itemsize
 
 DTYPE = "bfloat16"                      # of the arithmetic and the activations
-LARGEST = 2**24                         # batch up to which a knee is looked for
+LARGEST = 2**24                         # batch up to which something is looked for
 
 
 @lru_cache(512)
@@ -38,16 +38,27 @@ class Steps:
         self.calls = np.array([part.calls for part in one], float)
         self.weights = np.array([part.weights for part in one], float)
         self.mixed = np.array([part.name.startswith("experts.") for part in one])
+        self.cached = np.array([part.kv > 0 for part in one])
 
-    def times(self, batches):
-        """(memory, compute) of each operation [s], a column for each batch."""
+    def _units(self, batches):
+        """Times of each operation's bytes, matrix and vector arithmetic [s], a column for each batch."""
         batches = np.atleast_1d(np.asarray(batches, float))
         matrix, vector, rest = self.fixed[:, :, None] + self.grows[:, :, None] * batches
         share = self.model.experts_read(batches) / self.model.experts_read(1) if self.model.experts else 1.0
         nbytes = rest + self.weights[:, None] * np.where(self.mixed[:, None], share, 1.0)
-        compute = np.maximum(matrix / self.roof.rate("matrix"), vector / self.roof.rate("vector"))
         calls = self.calls[:, None]
-        return calls * nbytes / self.roof.bandwidth, calls * compute
+        return (calls * nbytes / self.roof.bandwidth, calls * matrix / self.roof.rate("matrix"),
+                calls * vector / self.roof.rate("vector"))
+
+    def times(self, batches):
+        """(memory, compute) of each operation [s], a column for each batch."""
+        memory, matrix, vector = self._units(batches)
+        return memory, np.maximum(matrix, vector)
+
+    def totals(self, batches):
+        """(memory, compute, link) of whole steps [s], for each batch: the longest is what they are bound by."""
+        memory, matrix, vector = (each.sum(0) for each in self._units(batches))
+        return memory, np.maximum(matrix, vector), self.sent * np.asarray(batches, float)
 
     def seconds(self, batches):
         """A step of each batch, one operation after the other, and then the link [s]."""
@@ -58,8 +69,11 @@ class Steps:
         now = self.seconds(batches)
         return batches * (self.seconds(batches + 1) - now) / now
 
-    def knee(self):
-        """The smallest batch from which on at least half of a step is each sequence's own; None: not up to LARGEST."""
+    def half(self):
+        """The smallest batch from which on at least half of a step is each sequence's own; None: not up to LARGEST.
+
+        Below it one more user is nearly free. It is no critical batch: what is their own may be bytes or arithmetic.
+        """
         return _first(lambda batches: self._own(batches) >= 0.5)
 
     def within(self, limit):
@@ -67,11 +81,21 @@ class Steps:
         beyond = _first(lambda batches: self.seconds(batches) > limit)
         return None if beyond is None else beyond - 1
 
+    def beyond_memory(self):
+        """The smallest batch from which on steps are no longer memory-bound, and by what: 'compute' or 'link'."""
+        first = _first(lambda batches: self._longest(batches) > 0)
+        return (first, ("compute", "link")[int(self._longest([first])[0]) - 1]) if first else (None, "")
+
+    def _longest(self, batches):
+        return np.argmax(self.totals(batches), axis=0)       # of equal ones the first: memory
+
     def grown_by(self, batch):
-        """What one more sequence makes longer: 'bandwidth', 'compute' or 'link'."""
+        """What one more sequence makes longest: its 'caches', further 'experts', 'activations', 'compute' or 'link'."""
         memory, compute = self.times((batch, batch + 1))
         longer, fed = np.diff(np.maximum(memory, compute))[:, 0], compute[:, 1] > memory[:, 1]
-        parts = {"bandwidth": longer[~fed].sum(), "compute": longer[fed].sum(), "link": self.sent}
+        kinds = {"caches": ~fed & self.cached, "experts": ~fed & self.mixed,
+                 "activations": ~(fed | self.cached | self.mixed), "compute": fed}
+        parts = {name: longer[kind].sum() for name, kind in kinds.items()} | {"link": self.sent}
         return max(parts, key=parts.get)
 
 
@@ -96,7 +120,8 @@ class Serving(NamedTuple):
     memory, weights, kv:  of all chips together [B]; each: memory of one [B]
     prefill, decode:      of one prompt of `context` tokens, of one step of the batch [s]; of it `links` (prefill,
                           decode) is the exchange between chips, None where the chip's link has no figure
-    most:                 sequences that fit; knee, within: see Steps; by: what the knee is due to
+    most:                 sequences that fit; half, beyond_memory, within: see Steps
+    by:                   what is most of each sequence's own half
     """
 
     model: Model
@@ -114,8 +139,9 @@ class Serving(NamedTuple):
     step: object
     steps: Steps
     most: int
-    knee: int | None
+    half: int | None
     by: str
+    beyond_memory: tuple
     within: int | None
 
     @property
@@ -124,8 +150,12 @@ class Serving(NamedTuple):
 
     @property
     def runs_out(self):
-        """((what, the last batch that it is enough for), ..), first what runs out first."""
-        found = [("memory", self.most), ("latency", self.within), (self.by, self.knee and self.knee - 1)]
+        """((what, the last batch that it is enough for), ..), first what runs out first.
+
+        Bandwidth is not among them: a step is bound by it from one sequence on, until compute or the link bounds it.
+        """
+        batch, bound = self.beyond_memory
+        found = [("memory", self.most), ("latency", self.within), (bound, batch and batch - 1)]
         return sorted((each for each in found if each[1] is not None), key=lambda each: each[1])
 
     @property
@@ -147,8 +177,8 @@ def _machine(chip, count):
 @lru_cache(256)
 def _steps(model, context, weights, kv, roof, sent):
     steps = Steps(model, context, weights, kv, roof, sent)
-    knee = steps.knee()
-    return steps, knee, steps.grown_by(2 * knee) if knee else ""
+    half = steps.half()
+    return steps, half, steps.grown_by(2 * half) if half else "", steps.beyond_memory()
 
 
 def serve(model, chip, chips=1, context=8192, batch=1, weights=DTYPE, kv=DTYPE, limit=0.05):
@@ -166,9 +196,9 @@ def serve(model, chip, chips=1, context=8192, batch=1, weights=DTYPE, kv=DTYPE, 
     sent = numbers / link if link else 0.0
     prompt, step = _pass(model, context, context, 1, weights, kv), _pass(model, 1, context, batch, weights, kv)
     prefill, decode = (replace(found, roof=roof).seconds for found in (prompt, step))
-    steps, knee, by = _steps(model, context, weights, kv, roof, sent)
+    steps, *about = _steps(model, context, weights, kv, roof, sent)
     sizes = model.weight_bytes(weights), model.kv_bytes(context, batch, kv)
     links = (context * sent, batch * sent) if link else None
     most = model.max_batch(chips * each, context, weights, kv)
     return Serving(model, roof, chips, context, batch, limit, each, *sizes, prefill + context * sent,
-                   decode + batch * sent, links, step, steps, most, knee, by, steps.within(limit))
+                   decode + batch * sent, links, step, steps, most, *about, steps.within(limit))

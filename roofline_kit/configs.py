@@ -85,13 +85,18 @@ def read(source):
     if kind is None:
         raise ValueError(f"{told} has no model_type, so it is no configuration of a language model.")
     if kind not in DEFAULTS:
-        raise ValueError(f"{told} has the model_type {kind!r}, which is not known here: {', '.join(DEFAULTS)} are.")
+        raise ValueError(f"{told} has the model_type {kind!r:.40}, which is not known here: {', '.join(DEFAULTS)} are.")
     config = _Config(values, kind, told)
     given = set(config.values) if nested else {ALIASES.get(key, key) for key in values}
     missing = [key for key in ("hidden_size", "num_hidden_layers") if key not in given or config.get(key) is None]
     if missing:
         raise ValueError(f"{told} does not say its {' and '.join(missing)}: take the whole config.json.")
-    return _common(config) | _special(config) | {"name": name or str(outer.get("_name_or_path") or kind)}
+    return _common(config) | _special(config) | {"name": _clean(name or str(outer.get("_name_or_path") or kind))}
+
+
+def _clean(name):
+    """A name that can be printed anywhere, and of one line."""
+    return name.encode("utf-8", "replace").decode("utf-8")[:60]
 
 
 def _load(path):

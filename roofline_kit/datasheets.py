@@ -119,6 +119,11 @@ def _find(name):
     raise ValueError(nearest(name, table(), "chip"))
 
 
+def full_name(name):
+    """The name of a chip as `chips()` has it. Errors: ValueError, as `datasheet`'s."""
+    return _find(name)["name"]
+
+
 def datasheet(name, dtype="bfloat16"):
     """The roofline that a datasheet promises: dense, accumulated in float32, no overhead.
 

@@ -18,17 +18,19 @@ once: precompute what is slow, in lru_caches or before.
 import base64
 import html
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from .units import nearest
 
-# A screen reader hears no name of an ipywidgets slider, and a position in place of its value: this tells it both. And
-# JupyterLab takes keys for its own (in a list, d twice deletes the cell) unless the element says otherwise.
+# A screen reader hears no name of an ipywidgets slider, and a position in place of its value: this tells it both. The
+# value beside a slider takes typed words, which only blank it: this closes it. And JupyterLab takes keys for its own
+# (in a list, d twice deletes the cell) unless the element says otherwise.
 NAMES = """const tell = (box) => {
     for (const slider of box.querySelectorAll('.widget-slider')) {
         const handle = slider.querySelector('[role=slider]');
-        const value = slider.querySelector('.widget-readout').textContent;
+        const readout = slider.querySelector('.widget-readout'), value = readout.textContent;
+        if (readout.contentEditable != 'false') readout.contentEditable = 'false';      // each change opens it again
+        readout.tabIndex = -1;
         handle?.setAttribute('aria-label', slider.querySelector('label').textContent);
         if (handle?.getAttribute('aria-valuetext') !== value) handle?.setAttribute('aria-valuetext', value);
     }
@@ -38,12 +40,15 @@ const begin = (tries) => {
     const box = element.closest('.explorer');
     if (box) {
         tell(box);
-        const what = { subtree: true, childList: true, attributeFilter: ['aria-valuetext'] };
+        const what = { subtree: true, childList: true, attributeFilter: ['aria-valuetext', 'contenteditable'] };
         new MutationObserver(() => tell(box)).observe(box, what);
     } else if (tries) setTimeout(begin, 100, tries - 1);
 };
 begin(100);"""
 SHORT = 20                                    # characters of a table's cell that stay in one line
+HIDDEN = ":is(.jp-OutputArea, .jp-Cell, .cell):has(.explorer) .explorer-still { display: none }"
+STILL = "A still figure: run this cell in a notebook with a kernel to move it."
+NONE = object()                               # stands for None in ipywidgets, where None means that nothing is chosen
 
 
 class View(NamedTuple):
@@ -121,6 +126,7 @@ class Explorer:
     def __init__(self, title, controls, draw):
         self.title, self.controls, self.draw = title, {control.name: control for control in controls}, draw
         self.start = {control.name: control.value for control in controls}
+        self._box = None
         self.view(**self.start)                              # a wrong argument is told here, not in the widget
 
     def view(self, **changed):
@@ -137,10 +143,12 @@ class Explorer:
         return [name for name, control in self.controls.items()
                 if control.only is None or values[control.only[0]] in control.only[1]]
 
-    @cached_property
+    @property
     def widget(self):
-        """The controls and the figure as one ipywidgets box; made when it is first shown."""
-        return _widget(self)
+        """The controls and the figure as one ipywidgets box; made when it is first shown, and again once closed."""
+        if self._box is None or self._box.comm is None:
+            self._box = _widget(self)
+        return self._box
 
     def html(self, **changed):
         """The figure and its numbers for a page without a kernel."""
@@ -150,7 +158,7 @@ class Explorer:
         encoded, words = base64.b64encode(view.svg.encode()).decode(), html.escape(" ".join(view.sentences))
         return (f'<p><strong>{html.escape(self.title)}</strong>: {html.escape(told)}.</p>'
                 f'<img width="820" style="max-width:100%" alt="{html.escape(self.title)}. {words}" '
-                f'src="data:image/svg+xml;base64,{encoded}">{_numbers(view)}')
+                f'src="data:image/svg+xml;base64,{encoded}"><p>{STILL}</p>{_numbers(view)}')
 
     def __repr__(self):
         view = self.view()
@@ -158,11 +166,18 @@ class Explorer:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in view.rows]
         return "\n".join([self.title, *lines, *view.sentences])
 
-    def _repr_mimebundle_(self, **_):
-        """Of a page's kinds of output the widget comes first; without a kernel the next one is taken."""
+    def _ipython_display_(self):
+        """Two outputs: the widget, and for pages without a kernel and notebooks opened again the still figure.
+
+        The second is hidden as long as the first one lives.
+        """
+        from IPython.display import display
+
         found = self.widget._repr_mimebundle_()
         shown, extra = found if isinstance(found, tuple) else (found, {})
-        return {**shown, "text/html": self.html(), "text/plain": repr(self)}, extra
+        display({**shown, "text/plain": repr(self)}, metadata=extra, raw=True)
+        still = f'<div class="explorer-still"><style>{HIDDEN}</style>{self.html()}</div>'
+        display({"text/html": still, "text/plain": repr(self)}, raw=True)
 
 
 def _numbers(view):
@@ -184,10 +199,10 @@ def _cell(tag, words, scope=""):
     return f'<{tag}{scoped} style="text-align:left;padding:1px 14px 1px 0;{style}">{html.escape(words)}</{tag}>'
 
 
-def _page(view):
-    """The figure with its numbers beside it, or below where there is no room."""
+def _page(view, alert=""):
+    """The figure with its numbers beside it, or below where there is no room; under the figure a place for an alert."""
     return ('<div style="display:flex;flex-wrap:wrap;gap:0 24px">'
-            f'<div style="flex:1 1 540px;max-width:820px">{view.svg}</div>'
+            f'<div style="flex:1 1 540px;max-width:820px">{view.svg}<div style="min-height:4.6em">{alert}</div></div>'
             f'<div style="flex:1 1 300px">{_numbers(view)}</div></div>')
 
 
@@ -204,19 +219,20 @@ def _widget(explorer):
     import ipywidgets
 
     wide = {"width": "auto", "flex": "1 1 290px", "max_width": "440px", "min_width": "31%"}
-    made = {}
+    room = f"{0.55 * max(len(control.label) for control in explorer.controls.values()) + 1:.1f}em"
+    made, good = {}, explorer.view()
     for control in explorer.controls.values():
         kind = {"slider": ipywidgets.SelectionSlider, "choice": ipywidgets.Dropdown,
                 "area": ipywidgets.Textarea}[control.kind]
-        more = {"options": control.options} if control.options else {"rows": 6, "continuous_update": False}
-        made[control.name] = kind(value=control.value, description=control.label, tooltip=control.label,
-                                  style={"description_width": "9em"}, layout=wide, **more)
+        options = [(told, NONE if value is None else value) for told, value in control.options]
+        more = {"options": options} if options else {"rows": 6, "continuous_update": False}
+        made[control.name] = kind(value=NONE if control.value is None else control.value, description=control.label,
+                                  tooltip=control.label, style={"description_width": room}, layout=wide, **more)
     figure = ipywidgets.HTML(layout={"width": "auto"})
-    good = ""
 
     def follow(change=None):
         nonlocal good
-        values = {name: widget.value for name, widget in made.items()}
+        values = {name: None if widget.value is NONE else widget.value for name, widget in made.items()}
         shown = explorer.shown(values)
         for name, widget in made.items():
             seen = None if name in shown else "none"
@@ -224,12 +240,13 @@ def _widget(explorer):
                 widget.layout.display = seen
         try:
             view = View(*explorer.draw(**values))
-            good = _page(view)
-            figure.value = good
+            figure.value = _page(view)
+            good = view
         except Exception as error:                           # noqa: BLE001  the reader gets a sentence of any
             told = html.escape(sentence(error))
-            figure.value = ('<p role="alert" style="border-left:4px solid #bd1f01;padding:2px 8px;line-height:1.4">'
-                            f"<strong>{told}</strong> The figure shows the last values that fit.</p>{good}")
+            figure.value = _page(good, '<p role="alert" style="border-left:4px solid #bd1f01;padding:2px 8px;margin:0;'
+                                       f'line-height:1.4"><strong>{told}</strong> The figure shows the last values '
+                                       'that fit.</p>')
 
     follow()
     for widget in made.values():

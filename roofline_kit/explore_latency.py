@@ -97,13 +97,13 @@ def explore_latency(roof=None, chip="H200 SXM", calls=5, nbytes=409_600, launch=
     launch, graph:  cost of a kernel on a stream and in a graph [s]; the first values are an H200's
     call:    cost of one compiled call on the CPU [s]; cpu: bandwidth there [B/s]
     Source:  of launch and graph RRZE's gpu-benches; of call and cpu a core as in lesson 13
-    Left out: the way of the data to the GPU and back, and waiting for it
+    Left out: the way of the data to the GPU and back, and waiting for it; what the last sentences name
     """
     rates = {name: datasheet(name, "float32").bandwidth for name in chips("float32")}
     chip = datasheet(chip, "float32").name
     if roof is not None:
         needs_roof(roof)
-    if roof is not None and roof.clocks:
+    if roof is not None and (roof.clocks or roof.origin == "datasheet"):
         chip, launch = f"this {roof.name}", roof.overhead or launch
         rates = {chip: roof.bandwidth, **rates}
         graph = next((each for name, _, each, _ in roof.clocks if name == "graph"), graph)
@@ -150,7 +150,7 @@ def _figure(found, nbytes):
         yield plane.point(nbytes, seconds, shape, color, size=6)
         yield svg.path([(x - 12, y), (x + 24, y)], color, 2.5, dash) + svg.marker(x + 6, y, shape, color, size=6)
         yield svg.text(x + 32, y + 5, f"{NAMES[name]}: {si(seconds, 's')}")
-    yield svg.marker(22, 64, "o", svg.INK, False, 4) + svg.text(48, 69, "here the bytes take as long as the calls")
+    yield svg.marker(22, 64, "o", svg.INK, False, 4) + svg.text(48, 69, "hollow: the bytes take as long as the calls")
     yield from _strip(found, plane)
 
 
@@ -219,27 +219,32 @@ def sentences(found, nbytes):
     seconds = {name: way.seconds(nbytes) for name, way in found.items()}
     best = min(seconds, key=seconds.get)
     yield f"For {si(nbytes, 'B')} the fastest is {FASTEST[best]}: {si(seconds[best], 's')}."
-    yield "FLOPs are left out, and the way of the data to the GPU and back."
+    yield ("The CPU's bandwidth is one number for all sizes: where it is a cache's, as 80 GB/s is, more bytes than the "
+           "cache holds take longer.")
+    yield ("Left out are FLOPs, the way of the data to the GPU and back, the bytes that fusion saves (all ways of the "
+           "GPU move the same here), and that one small kernel may not use the whole chip.")
 
 
 def _gain(name, slow, fast, nbytes):
     ratio, limit = slow.seconds(nbytes) / fast.seconds(nbytes), helps_up_to(slow, fast)
     if slow.fixed <= fast.fixed:
         return f"{name} gains nothing, for its fixed cost is no smaller."
-    said = f"{name} makes it {ratio:,.2f} times as fast"
+    said = f"{name} makes it {_times(ratio)} as fast" if ratio >= 1.005 else f"{name} makes it hardly faster"
     if limit:
         return f"{said}; it gains {GAIN:g} times or more up to {si(limit, 'B')}."
-    return f"{said}, and never more than {slow.fixed / fast.fixed:.2f} times."
+    return f"{said}, and never more than {_times(slow.fixed / fast.fixed)}."
+
+
+def _times(ratio):
+    return f"{float(f'{ratio:.3g}'):,.10g} times"
 
 
 def _cpu(cpu, others):
-    won = {name: cpu_wins(cpu, way) for name, way in others.items()}
-    told = []
-    for name, (low, high) in won.items():
-        if high == 0:
-            told.append(f"never before {name}")
-        elif high == inf:
-            told.append(f"always before {name}" if low == 0 else f"before {name} from {si(low, 'B')} on")
-        else:
-            told.append(f"before {name} up to {si(high, 'B')}")
-    return f"The CPU answers {', '.join(told)}."
+    told, join = {"answers": [], "always answers": [], "never answers": []}, (", before ", " and ", " or ")
+    for name, way in others.items():
+        low, high = cpu_wins(cpu, way)
+        ends = f" from {si(low, 'B')} on" if low else f" up to {si(high, 'B')}"
+        verb = "never answers" if high == 0 else "always answers" if (low, high) == (0, inf) else "answers"
+        told[verb].append(f"{name}{ends * (verb == 'answers')}")
+    said = (f"{verb} before {between.join(told[verb])}" for verb, between in zip(told, join) if told[verb])
+    return f"The CPU {', and '.join(said)}."

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from .datasheets import chips, datasheet, table
+from .datasheets import chips, datasheet, full_name, table
 from .explore import Explorer, View, choice, sizes, slider
 from .ops import attention, dot, elementwise, flash_attention, gemm, layernorm, softmax
 from .recorded import recorded
 from .report import needs_roof
 from .roofline import Roofline
 from .svg import COLORS, DASHES, Plane, marker, path, picture, text
-from .units import si
+from .units import nearest, quantity, si
 
-PLANE = Plane((0.01, 2e5), (1e8, 2e16), (98, 36, 662, 342))
-SIGNS = ("o", COLORS[0]), ("D", COLORS[2])              # of the first and of the second roof
+BOX, ACROSS = (98, 36, 662, 342), (0.05, 2e4)           # of the picture; intensities that it shows
+SIGNS = ("o", COLORS[0], 10), ("D", COLORS[2], 5)       # of the first and of the second roof, and their sizes
 DTYPES = ("float64", "float32", "tfloat32", "float16", "bfloat16", "int8", "float8", "float4")
 HEADS, HEAD_WIDTH = 32, 128                             # of the attention: as in an 8 B Llama
 OPERATIONS = {                                          # its name: (the sliders of its shape, its work)
@@ -43,20 +43,44 @@ def explore_roofline(chip="H100 SXM", second="A100 80GB SXM", roof=None, operati
     dtype:         of the arithmetic; without one the roof's own, or bfloat16
     launch:        cost of a launch on the chips of the datasheets, which promise none [s]
     """
-    if roof is not None:
-        needs_roof(roof)
-    dtype, own = dtype or (roof.dtype if roof else "bfloat16"), roof and f"{roof.name or 'roof'} ({roof.origin})"
-    machines = [*([(own, roof)] if roof else []), *chips(), *((f"{name} (recorded)", name) for name in recorded())]
+    if operation not in OPERATIONS:
+        raise ValueError(nearest(operation, OPERATIONS, "operation"))
+    if unknown := set(shape) - set(OPERATIONS[operation][0]):
+        raise ValueError(f"a {operation} has no size {min(unknown)!r}: use {', '.join(OPERATIONS[operation][0])}.")
+    dtype, machines, chip = listed(chip, roof, dtype)
+    shape, launch = {name: whole(name, size) for name, size in shape.items()}, quantity("launch", launch)
     controls = [
-        choice("chip", "chip", machines, roof or chip),
-        choice("second", "second chip", [("none", None), *machines], second),
+        choice("chip", "chip", machines, chip),
+        choice("second", "second chip", [("none", None), *machines], named(second)),
         choice("dtype", "dtype", DTYPES, dtype), choice("operation", "operation", OPERATIONS, operation),
         *(_size(name, shape) for name in SHAPES),
-        slider("launch", "launch", sorted({0.0, launch, *LAUNCHES}), launch, text=lambda value: si(value, "s")),
+        slider("launch", "launch (datasheets)", sorted({0.0, launch, *LAUNCHES}), launch,
+               text=lambda value: si(value, "s")),
     ]
-    if unknown := set(shape) - set(SHAPES):
-        raise ValueError(f"there is no size {min(unknown)!r}: use {', '.join(SHAPES)}.")
     return Explorer("An operation under the roof", controls, draw)
+
+
+def listed(chip, roof, dtype):
+    """(dtype, the machines to choose from, the chosen one) for the arguments of an explorer; `roof` comes first."""
+    if not isinstance(chip, str):
+        raise ValueError(f"chip is {chip!r:.60}, but a name is needed: give a roof of yours as roof=.")  # noqa: TRY004
+    own = []
+    if roof is not None:
+        needs_roof(roof)
+        own = [(f"{roof.name or 'roof'} ({roof.origin})", roof)]
+    machines = [*own, *chips(), *((f"{name} (recorded)", name) for name in recorded())]
+    return dtype or (roof.dtype if roof else "bfloat16"), machines, named(chip) if roof is None else roof
+
+
+def named(chip):
+    """The name of a chip as the list has it: 'H200' is 'H200 SXM'."""
+    known = isinstance(chip, str) and chip in recorded()
+    return chip if chip is None or known else full_name(chip)
+
+
+def whole(name, size):
+    """A size. Errors: ValueError, a sentence, for what is none."""
+    return quantity(name, size, least=1, whole=True)
 
 
 def _size(name, shape):
@@ -93,29 +117,49 @@ def needs(operation, dtype, **shape):
 
 def draw(chip, second, dtype, operation, launch, **shape):
     """The figure, the three times of each roof, and what would help on the first."""
-    work, held = worked(operation, dtype, **shape), needs(operation, dtype, **shape)
-    roofs = [machine(name, dtype, launch) for name in (chip, second) if name is not None]
-    for roof in roofs:
-        memory = float(table()[roof.name]["memory"] or "inf") * 1e9 if roof.origin == "datasheet" else float("inf")
-        if held > memory:
-            raise ValueError(f"The arrays take {si(held, 'B')}, but {roof.name} has {si(memory, 'B')}: choose a "
-                             "smaller shape.")
-    rows, told = table_of(work, roofs), sentences(work, roofs, operation)
-    points = "".join(_point(roof, work, *sign) for roof, sign in zip(roofs, SIGNS))
+    work, roofs, told = worked(operation, dtype, **shape), [machine(chip, dtype, launch)], []
+    try:
+        roofs += [machine(second, dtype, launch)] if second is not None else []
+    except ValueError as error:
+        told.append(f"The second roof is left out: {error}")
+    told = [*sentences(work, roofs), *too_large(needs(operation, dtype, **shape), roofs), *told]
+    plane = _plane(tuple(roofs))
+    points = "".join(_point(plane, roof, work, *sign) for roof, sign in zip(roofs, SIGNS))
     figure = picture("An operation under the roof", " ".join(told), _background(tuple(roofs)), points, height=390)
-    return View(figure, rows, told)
+    return View(figure, table_of(work, roofs), tuple(told))
+
+
+def too_large(nbytes, roofs):
+    """A sentence for each chip of a datasheet whose memory cannot hold so many bytes."""
+    for roof in roofs:
+        memory = float(table().get(roof.name, {}).get("memory") or "inf") * 1e9
+        if nbytes > memory:
+            yield (f"The arrays take {si(nbytes, 'B')}, and {roof.name} has {si(memory, 'B')}: the times are those of "
+                   "a chip that could hold them.")
+
+
+def effective(roof, work):
+    """(bandwidth [B/s], peak [FLOP/s]) that count here: the bytes that are counted over their time, the unit's rate."""
+    return work.nbytes / roof.times(work).memory, roof.rate(work.unit)
+
+
+def placed(roof, work):
+    """(intensity, rate) of the unit's own FLOPs, so that no point lies above the roof of that unit."""
+    own = work.on(work.unit)
+    return own / work.nbytes, own / roof.seconds(work)
 
 
 def table_of(work, roofs):
-    """Lines for the page: counts, the three times, the time and the rate they allow, the bound; a column a roof."""
-    times = [roof.times(work) for roof in roofs]
-    return tuple(zip(
-        ("", "bytes", "FLOPs", "arithmetic intensity", "ridge point", "memory", "arithmetic", "launches",
-         "predicted time", "rate", "bound"),
-        *((roof.name, si(roof.traffic(work), "B"), si(work.flops, "FLOP"), si(work.intensity, "FLOP/B"),
-           si(roof.ridge, "FLOP/B"), *(si(seconds, "s") for seconds in three), si(roof.seconds(work), "s"),
-           si(work.flops / roof.seconds(work), "FLOP/s"), f"{roof.bound(work)}-bound")
-          for roof, three in zip(roofs, times))))
+    """Lines for the page: counts, rates that apply, the three times, what they allow, the bound; a column a roof."""
+    rows = []
+    for roof in roofs:
+        (bandwidth, peak), times = effective(roof, work), roof.times(work)
+        rows.append((roof.name, si(work.nbytes, "B"), si(work.flops, "FLOP"), si(work.intensity, "FLOP/B"),
+                     si(bandwidth, "B/s"), si(peak, "FLOP/s"), si(peak / bandwidth, "FLOP/B"),
+                     *(si(seconds, "s") for seconds in times), si(roof.seconds(work), "s"),
+                     si(placed(roof, work)[1], "FLOP/s"), f"{roof.bound(work)}-bound"))
+    return tuple(zip(("", "bytes", "FLOPs", "arithmetic intensity", "bandwidth", f"peak ({work.unit} unit)",
+                      "ridge point", "memory", "arithmetic", "launches", "predicted time", "rate", "bound"), *rows))
 
 
 def gains(roof, work):
@@ -126,48 +170,63 @@ def gains(roof, work):
     return {name: roof.seconds(work) / roof.seconds(half) for name, half in halves.items()}
 
 
-def sentences(work, roofs, operation):
-    """Which change helps on the first roof, what a narrower dtype does there, and how the second one compares."""
+def sentences(work, roofs):
+    """Which change helps on the first roof, and how the second one compares."""
     roof, found = roofs[0], gains(roofs[0], work)
     best, *others = sorted(found, key=found.get, reverse=True)
     rest = " and ".join(f"half the {name} {_times(found[name])}" for name in others)
-    told = [(f"On {roof.name} this is {roof.bound(work)}-bound: half the {best} would make it {_times(found[best])} as "
-             f"fast, {rest}.")]
+    yield (f"On {roof.name} this is {roof.bound(work)}-bound: half the {best} would make it {_times(found[best])} as "
+           f"fast, {rest}.")
     if len(roofs) > 1:
         first, other = roofs[0].seconds(work), roofs[1].seconds(work)
         slower = f"takes {_times(other / first)} as long" if other >= first else f"is {_times(first / other)} as fast"
-        told.append(f"{roofs[1].name} {slower} and is {roofs[1].bound(work)}-bound here: "
-                    f"{_times(max(r.bandwidth for r in roofs) / min(r.bandwidth for r in roofs))} the bandwidth and "
-                    f"{_times(max(r.peak for r in roofs) / min(r.peak for r in roofs))} the peak lie between the two.")
-    return tuple(told)
+        apart = (max(pair) / min(pair) for pair in zip(*(effective(each, work) for each in roofs)))
+        wide, high = map(_times, apart)
+        yield (f"{roofs[1].name} {slower} and is {roofs[1].bound(work)}-bound here: {wide} the bandwidth and {high} "
+               "the peak lie between the two.")
 
 
 def _times(factor):
-    return f"{factor:.2f} times" if factor < 10 else f"{factor:,.0f} times"
+    return f"{factor:.3g} times" if factor < 1000 else f"{factor:,.0f} times"
+
+
+@lru_cache(64)
+def _plane(roofs):
+    """Axes about these roofs, down to what the lowest bandwidth gives an addition."""
+    lowest, highest = min(roof.bandwidth for roof in roofs), max(roof.peak for roof in roofs)
+    return Plane(ACROSS, (ACROSS[0] * lowest / 2, 4 * highest), BOX)
 
 
 @lru_cache(64)
 def _background(roofs):
     """All that stays while a shape changes: axes, roofs, and their names where no roof passes."""
-    parts = [PLANE.frame("arithmetic intensity [FLOP/B]", "arithmetic rate [FLOP/s]", "", "FLOP/s")]
-    low, high = PLANE.x
-    for place, (roof, (sign, color)) in enumerate(zip(roofs, SIGNS)):
-        dash, y = DASHES[roof.origin], 56 + 20 * place
-        parts.append(PLANE.line([(low, roof.bandwidth * low), (roof.ridge, roof.peak), (high, roof.peak)], color, 2.5,
-                                dash))
-        parts.append(PLANE.point(roof.ridge, roof.peak, sign, color, size=4))
+    plane = _plane(roofs)
+    parts = [plane.frame("arithmetic intensity [FLOP/B]", "arithmetic rate [FLOP/s]", "", "FLOP/s")]
+    low, high = plane.x
+    for place, (roof, (sign, color, _)) in enumerate(zip(roofs, SIGNS)):
+        dash, y = DASHES.get(roof.origin, ""), 282 + 20 * place
+        parts.append(plane.line([(low, roof.bandwidth * low), (roof.ridge, roof.peak), (high, roof.peak)], color, 2.5,
+                                dash, shift=6 * place))
+        parts.append(plane.point(roof.ridge, roof.peak, sign, color, size=4))
         if roof.vector_peak and roof.vector_peak < 0.95 * roof.peak:
-            parts.append(PLANE.line([(roof.vector_peak / roof.bandwidth, roof.vector_peak), (high, roof.vector_peak)],
+            parts.append(plane.line([(roof.vector_peak / roof.bandwidth, roof.vector_peak), (high, roof.vector_peak)],
                                     color, 1, dash))
-        parts += [path([(110, y - 5), (146, y - 5)], color, 2.5, dash), marker(128, y - 5, sign, color, False, 6),
-                  text(154, y, f"{roof.name}, {roof.dtype} ({roof.origin})")]
-    return "".join([*parts, text(110, 56 + 20 * len(roofs), "thin: the vector unit")])
+        parts += [path([(388, y - 5), (424, y - 5)], color, 2.5, dash), marker(406, y - 5, sign, color, False, 6),
+                  text(432, y, f"{roof.name}, {roof.dtype}")]
+    if any(roof.mixes or roof.vector_peak and roof.vector_peak < 0.95 * roof.peak for roof in roofs):
+        parts.append(text(388, 282 + 20 * len(roofs), "thin: the vector unit, or this mix"))
+    return "".join(parts)
 
 
-def _point(roof, work, sign, color):
-    """The predicted rate; a line up to the roof shows what the launches cost; at an edge where it lies beyond."""
-    rate = work.flops / roof.seconds(work)
-    best = work.flops / max(roof.times(work)[:2])
-    place = min(max(work.intensity, PLANE.x[0]), PLANE.x[1])
-    lost = PLANE.line([(place, max(rate, PLANE.y[0])), (place, best)], color, 1.5, "1 3")
-    return lost + PLANE.point(work.intensity, rate, sign, color, filled=False, size=8)
+def _point(plane, roof, work, sign, color, size):
+    """The predicted rate, and up to the roof what launches cost; a thin slope where this mix is a slower one."""
+    (intensity, rate), (bandwidth, peak) = placed(roof, work), effective(roof, work)
+    parts, place = [], min(max(intensity, plane.x[0]), plane.x[1])
+    if bandwidth < 0.97 * roof.bandwidth:
+        parts.append(plane.line([(plane.x[0], bandwidth * plane.x[0]), (peak / bandwidth, peak)], color, 1))
+    parts.append(plane.line([(place, max(rate, plane.y[0])), (place, min(bandwidth * intensity, peak))], color, 1.5,
+                            "1 3"))
+    if intensity < plane.x[0] or rate < plane.y[0] or intensity > plane.x[1]:
+        aside = -60 if intensity > plane.x[1] else 12
+        parts.append(plane.label(intensity, rate, "beyond", dx=aside, dy=-8, color=color))
+    return "".join([*parts, plane.point(intensity, rate, sign, color, filled=False, size=size)])

@@ -24,6 +24,7 @@ MODELS = {name: dict(zip(SIZES, row)) for name, *row in (      # their makers' c
     ("DeepSeek-V3", "deepseek_v3", 7168, 18432, 61, 128, 128, 129280))}
 PASTED = "pasted"
 LIMITS = 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0      # longest steps [s]
+MOST_CHIPS = 4096
 
 
 @lru_cache(64)
@@ -33,7 +34,7 @@ def read(pasted):
     Errors:  ValueError, one sentence, for a text that is no configuration
     """
     try:
-        config = json.loads(pasted)
+        config = json.loads(pasted.lstrip("\ufeff"))
     except json.JSONDecodeError as wrong:
         raise ValueError(f"what is pasted is no JSON, by its line {wrong.lineno}, column {wrong.colno}: "
                          f"{wrong.msg[0].lower()}{wrong.msg[1:]}.") from None
@@ -59,6 +60,8 @@ def explore_serving(model="Llama-3-8B", chip="H100 SXM", chips=1, context=8192, 
     models = [(name, Model.from_config(config, name)) for name, config in MODELS.items()]
     if isinstance(model, Model):
         models.insert(0, (model.name, model))
+    elif not isinstance(model, str):
+        raise ValueError(f"model is {model!r:.60}, but a name or a Model is needed: take rk.Model.from_config(..).")  # noqa: TRY004
     elif model not in MODELS:
         raise ValueError(nearest(model, MODELS, "model"))
     else:
@@ -66,6 +69,8 @@ def explore_serving(model="Llama-3-8B", chip="H100 SXM", chips=1, context=8192, 
     pasted = json.dumps(MODELS["Llama-3-8B"], indent=1)
     sets = {name: quantity(name, value, least=1, whole=True)
             for name, value in (("chips", chips), ("context", context), ("batch", batch))}
+    if sets["chips"] > MOST_CHIPS:
+        raise ValueError(f"chips is {sets['chips']:,}, but the links are counted for {MOST_CHIPS:,} at most.")
     return Explorer("Serving a language model", [
         choice("model", "model", [*models, ("a config.json, pasted", PASTED)], model),
         area("pasted", "config.json", pasted, only=("model", (PASTED,))),
@@ -129,9 +134,9 @@ def _curve(found):
     """Latency against throughput: a line along which the batch grows, and its places of interest."""
     blue, _, red, _, purple = svg.COLORS[:5]
     spots = [("s", blue, found.most, f"memory is full: batch {found.most:,}"),
-             ("D", purple, found.knee, f"knee: batch {found.knee or 0:,}"),
+             ("D", purple, found.half, f"half a step is the users' own: batch {found.half or 0:,}"),
              ("o", red, found.batch, f"here: batch {found.batch:,}")]
-    spots = [spot for spot in spots if spot[2]]              # no sequence fits, no knee
+    spots = [spot for spot in spots if spot[2]]              # no sequence fits, no such half
     top = min(4 * max(batch for *_, batch, _ in spots), LARGEST)
     lines = _line(found.steps, found.most, top)
     (slow, first), (fast, last) = lines[0][0], lines[-1][-1]
@@ -156,7 +161,8 @@ def _curve(found):
             yield svg.path([(x - 10, y), (x + 16, y)], color, 1.5, "8 5")
 
 
-OWN = {"bandwidth": "bytes", "compute": "arithmetic", "link": "numbers on the link"}
+OWN = {"caches": "KV caches", "experts": "the weights of further experts", "activations": "activations",
+       "compute": "arithmetic", "link": "what they send over the link"}
 
 
 def sentences(found):
@@ -167,39 +173,58 @@ def sentences(found):
     if found.links and found.links[1] > max(memory, compute):
         yield "A step is bound by the links: they take longer than all its bytes and than all its arithmetic."
     elif compute > memory:
-        yield f"A step is compute-bound: its arithmetic takes {compute / memory:.3g} times as long as its bytes."
+        yield f"A step is compute-bound: its arithmetic takes {_ratio(compute / memory)} its bytes."
     else:
         kv, weights = (part / total.nbytes for part in (found.step.kv, found.step.weights))
         yield f"A step is memory-bound: {kv:.0%} of its bytes are KV cache, {weights:.0%} weights."
-    first, *others = found.runs_out
-    yield f"As the batch grows, {'the ' * (first[0] == 'link')}{first[0]} runs out first: {_enough(found, *first)}."
+    if found.half:
+        start = f"From {found.half:,} users on" if found.half > 1 else "From the first user on"
+        yield f"{start}, what is their own, above all {OWN[found.by]}, takes more of a step than the shared weights."
+    first, *others = (_enough(found, *each) for each in found.runs_out)
+    yield f"As the batch grows, {first.replace(':', ' runs out first:', 1)}."
     if others:
-        yield f"Then {'; then '.join(f'{what}: {_enough(found, what, batch)}' for what, batch in others)}."
+        yield f"Then {'; then '.join(others)}."
     no_link = "the link between these chips, which has no figure here, " * (found.chips > 1 and not found.links)
     yield f"Times are lower bounds: {no_link}launches and what no program reaches of a datasheet are left out."
 
 
+def _ratio(value):
+    return f"{float(f'{value:.3g}'):,.10g} times as long as" if value >= 1.005 else "hardly longer than"
+
+
 def _fits(found):
-    tokens, chips = f"{found.context:,} tokens", f"{found.chips_needed:,} such chips"
+    each = " each" if found.most > 1 else ""
+    fit = f"{_users(found.most)} with {found.context:,} tokens{each}"
+    if found.batch <= found.most:
+        return f"{fit[0].upper()}{fit[1:]} fit{'s' if found.most == 1 else ''} beside the weights."
+    why = f"beside the weights there is room for {fit}"
     if found.weights > found.memory:
-        return (f"The weights alone take {si(found.weights, 'B')} of {si(found.memory, 'B')}: with the KV cache, "
-                f"{chips} are needed.")
-    if not found.most:
-        return f"Beside the weights not even one sequence of {tokens} fits: a batch of {found.batch:,} needs {chips}."
-    fit = f"{found.most:,} sequences of {tokens} fit" if found.most > 1 else f"One sequence of {tokens} fits"
-    if found.batch > found.most:
-        return f"{fit} beside the weights: a batch of {found.batch:,} needs {chips}."
-    return f"{fit} beside the weights."
+        why = f"the weights alone take {si(found.weights, 'B')} of {si(found.memory, 'B')}"
+    chips = f"these {found.chips:,} chips" if found.chips > 1 else "this chip"
+    return (f"It does not fit: {why}; a batch of {found.batch:,} needs {found.chips_needed:,} such chips, and the "
+            f"times are what {chips} would take if it did fit.")
+
+
+def _users(count):
+    return f"{count:,} users" if count > 1 else "one user" if count else "not even one user"
 
 
 def _enough(found, what, batch):
-    """How far it is enough, as a clause."""
+    """What runs out, and how far it is enough, with a colon between them."""
     if what == "memory":
-        return f"it is full with {batch:,}" if batch else "not one sequence fits"
+        return f"memory: it is full with {_users(batch)}" if batch else "memory: not one user fits"
     if what == "latency":
-        limit = si(found.limit, "s")
-        return f"a step of more than {batch:,} takes longer than {limit}" if batch else f"one takes longer than {limit}"
-    return f"from {batch + 1:,} on (the knee) at least half of a step is each one's own, above all its {OWN[what]}"
+        more = f"of more than {_users(batch)}" if batch else "of one user"
+        return f"time: a step {more} takes longer than {si(found.limit, 's')}"
+    bound = "compute-bound" if what == "compute" else "bound by it"
+    return f"{'the ' * (what == 'link')}{what}: from {_users(batch + 1)} on a step is {bound}"
+
+
+def duration(seconds):
+    """A time without a prefix above a second, and without digits that mean nothing: '2,690 s', 'under 0.01 ns'."""
+    if seconds >= 1000:
+        return f"{float(f'{seconds:.3g}'):,.0f} s"
+    return si(seconds, "s") if seconds == 0 or seconds >= 1e-11 else "under 0.01 ns"
 
 
 def rows(found):
@@ -207,11 +232,17 @@ def rows(found):
     each = ", ".join(f"{name} {si(value / found.chips, 'B')}" for name, value in (
         ("weights", found.weights), ("KV cache", found.kv), ("free", found.memory - found.weights - found.kv))
         if value >= 0)
-    links = [f" (links {si(each, 's')})" if each else "" for each in found.links or (0, 0)]
-    prompt, speed = si(found.context / found.prefill), si(found.batch / found.decode)
+    links = [f" (links {duration(each)})" if each else "" for each in found.links or (0, 0)]
+    prompt, speed = (_rate(rate, " tokens/s") for rate in (
+        found.context / found.prefill, found.batch / found.decode))
     return (
         ("memory of a chip", f"{each} of {si(found.each, 'B')}"),
-        ("prefill", f"{si(found.prefill, 's')}{links[0]} for a prompt of {found.context:,} tokens, {prompt} tokens/s"),
-        ("decode", (f"{si(found.decode, 's')}{links[1]} a step of {found.batch:,}, {speed} tokens/s, "
-                    f"{si(1 / found.decode)} for each user")),
+        ("prefill", f"{duration(found.prefill)}{links[0]} for a prompt of {found.context:,} tokens, {prompt}"),
+        ("decode", (f"{duration(found.decode)}{links[1]} a step of {found.batch:,}, {speed}, "
+                    f"{_rate(1 / found.decode)} for each user")),
     )
+
+
+def _rate(rate, unit=""):
+    """Tokens in a second; below one, the seconds for a token."""
+    return f"{si(rate)}{unit}" if rate >= 0.9995 else f"{duration(1 / rate)}/token"

@@ -23,7 +23,7 @@ HEAD = ("operation", "FLOP/B", "memory", "compute", "latency", "predicted", "mea
 
 def needs_roof(roof):
     """Errors: ValueError for what is no roofline, such as the name of a chip."""
-    if not hasattr(roof, "times"):
+    if not hasattr(roof, "mixes"):
         raise ValueError(f"a Roofline is needed, not {roof!r:.60}: take rk.sustained() or rk.datasheet(name, dtype).")
 
 

@@ -52,7 +52,7 @@ def one_core(dtype=None, device=None):
 
     That is the roof of array code: most of its calls use one core anyway, and to wake another for a small product takes
     longer than the product. Caches are left out. It takes some seconds, and the card if there is none.
-    On a GPU nothing changes, and the roof is that of `sustained`.
+    On a GPU nothing changes, and the roof is that of `sustained`. To have all cores again, restart the kernel.
     dtype:   without one, the device's own
     Errors:  as `sustained`
     """

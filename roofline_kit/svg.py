@@ -31,10 +31,11 @@ def text(x, y, words, anchor="start", color=INK, size=FONT, bold=False):
             f'{html.escape(words)}</text>')
 
 
-def path(points, color=INK, width=2, dash="", fill="none", alpha=1.0):
-    """A line through points in units of the picture; with a fill, the area that it encloses."""
+def path(points, color=INK, width=2, dash="", fill="none", alpha=1.0, shift=0):
+    """A line through points in units of the picture, its dashes shifted; with a fill, the area that it encloses."""
     line = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    dashed += f' stroke-dashoffset="{shift}"' if dash and shift else ""
     clear = f' opacity="{alpha:g}"' if alpha < 1 else ""
     end = "Z" if fill != "none" else ""
     return f'<path d="M{line}{end}" fill="{fill}" stroke="{color}" stroke-width="{width:g}"{dashed}{clear}/>'
@@ -139,9 +140,9 @@ class Plane:
         return "".join([*parts, path([(left, top), (left, bottom), (right, bottom)], GREY, 1),
                         text((left + right) / 2, bottom + 38, xlabel, "middle"), text(4, top - 14, ylabel)])
 
-    def line(self, points, color=INK, width=2, dash=""):
+    def line(self, points, color=INK, width=2, dash="", shift=0):
         """A line through values; what lies outside of the axes is cut off."""
-        return self.inside(path([self._place(*point) for point in points], color, width, dash))
+        return self.inside(path([self._place(*point) for point in points], color, width, dash, shift=shift))
 
     def area(self, points, color, alpha=0.15):
         """The area that a line through values encloses."""

@@ -1,4 +1,4 @@
-"""Are the steps of all batches those of the model, is the knee where it is said to be, and what runs out first?"""
+"""Are the steps of all batches those of the model, whose own is half of a step, and what runs out first?"""
 
 from pathlib import Path
 
@@ -58,28 +58,47 @@ def test_a_link_without_a_figure_is_left_out():
     assert found.links is None and found.decode == sheet(LLAMA, "MI300X", chips=8).data["decode"]["seconds"]
 
 
-# ---- The knee, and what runs out -------------------------------------------------------------------------------------
+# ---- The half, and what runs out -------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["llama-3-8b", "llama-2-7b", "gemma-2-9b", "mixtral-8x7b", "deepseek-v3"])
 @pytest.mark.parametrize("context", [128, 8192])
-def test_from_the_knee_on_half_of_a_step_is_each_sequences_own(name, context):
+def test_from_the_batch_named_on_half_of_a_step_is_each_sequences_own(name, context):
     steps = serve(real(name), "H200 SXM", 8, context).steps
-    knee = steps.knee()
-    for batch in (knee, knee + 1, 10 * knee, 1000 * knee):
+    half = steps.half()
+    for batch in (half, half + 1, 10 * half, 1000 * half):
         assert batch * np.diff(steps.seconds((batch, batch + 1)))[0] >= 0.499 * steps.seconds(batch)[0]
-    if knee > 1:
-        assert (knee - 1) * np.diff(steps.seconds((knee - 1, knee)))[0] < steps.seconds(knee - 1)[0] / 2
+    if half > 1:
+        assert (half - 1) * np.diff(steps.seconds((half - 1, half)))[0] < steps.seconds(half - 1)[0] / 2
 
 
-def test_the_knee_of_long_contexts_is_where_the_caches_outweigh_the_weights():
+def test_the_half_of_long_contexts_is_where_the_caches_outweigh_the_weights():
     found = serve(LLAMA, "H100 SXM", 1, 8192, 14)
-    assert (found.knee, found.by, found.most) == (14, "bandwidth", 59)
+    assert (found.half, found.by, found.most) == (14, "caches", 59)
     assert found.step.kv > found.step.weights > serve(LLAMA, "H100 SXM", 1, 8192, 13).step.kv
 
 
-def test_the_knee_of_short_contexts_is_where_the_products_are_fed():
+def test_the_half_of_short_contexts_is_where_the_products_are_fed():
     found = serve(LLAMA, "H100 SXM", 1, 128)
-    assert found.by == "compute" and found.knee == pytest.approx(LLAMA.critical_batch(H100), rel=0.05)
+    assert found.by == "compute" and found.half == pytest.approx(LLAMA.critical_batch(H100), rel=0.05)
+
+
+@pytest.mark.parametrize("name, how, by", [
+    ("llama-3-8b", {"context": 8192}, "caches"), ("llama-3-8b", {"context": 128, "chips": 8}, "link"),
+    ("deepseek-v3", {"context": 2**17, "chips": 64}, "experts")])
+def test_what_most_of_each_sequences_own_half_is(name, how, by):
+    assert serve(real(name), "H100 SXM", **how).by == by
+
+
+@pytest.mark.parametrize("how, bound", [
+    ({"context": 8192}, ""), ({"context": 128}, "compute"), ({"context": 128, "chips": 64}, "link")])
+def test_beyond_memory_a_step_is_bound_by_compute_or_the_link(how, bound):
+    found = serve(LLAMA, "H100 SXM", **how)
+    first, what = found.beyond_memory
+    assert what == bound and (first is None) == (not bound)
+    for batch in (first - 1, first) if first else (1, 2**24):
+        memory, compute, _ = found.roof.times(LLAMA.breakdown(1, how["context"], batch).total)
+        longer = max(compute, found.steps.sent * batch)
+        assert (longer > memory) == (batch == first)
 
 
 def test_a_step_within_the_limit_is_the_last_one_that_is():
@@ -90,9 +109,10 @@ def test_a_step_within_the_limit_is_the_last_one_that_is():
 
 
 @pytest.mark.parametrize("model, how, first", [
-    ("llama-3-8b", {}, "bandwidth"), ("llama-3-8b", {"limit": 0.005}, "latency"),
+    ("llama-3-8b", {}, "memory"), ("llama-3-8b", {"limit": 0.005}, "latency"),
     ("llama-3-70b", {"chips": 4, "context": 128}, "compute"), ("llama-3-70b", {}, "memory"),
-    ("llama-3-8b", {"chip": "L40S", "chips": 1, "context": 128, "limit": 10}, "compute")])
+    ("llama-3-8b", {"chips": 8, "context": 128}, "link"),
+    ("llama-3-8b", {"chip": "L40S", "chips": 1, "context": 128, "limit": 10}, "memory")])
 def test_what_runs_out_first_is_said_first(model, how, first):
     found = serve(real(model), **{"chip": "H100 SXM"} | how)
     assert found.runs_out[0][0] == first

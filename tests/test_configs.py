@@ -134,3 +134,8 @@ def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path):
                        (tmp_path / "binary", "JSON"), (None, "a dict is needed, not None")):
         with pytest.raises(ValueError, match=says):
             Model.from_config(path)
+
+
+def test_a_name_that_no_page_can_show_is_cleaned_and_cut():
+    config = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 2, "_name_or_path": "\ud800" + 100 * "x"}
+    assert Model.from_config(config).name == "?" + 59 * "x"

@@ -71,13 +71,36 @@ def test_a_call_alone_has_nothing_to_fuse():
 
 
 def test_the_sentences_say_what_is_computed():
-    first, fusion, graph, cpu, best, _ = sentences(of(), 409_600)
+    first, fusion, graph, cpu, best, *_ = sentences(of(), 409_600)
     assert first == "5 launches take 12.5 us, the bytes 85.3 ns: latency-bound."
     assert fusion == "Fusion makes it 4.87 times as fast; it gains 1.5 times or more up to 84 MB."
     assert graph == "A graph makes it 1.83 times as fast; it gains 1.5 times or more up to 22.1 MB."
     assert cpu == ("The CPU answers before the launches up to 976 kB, before the graph up to 513 kB, "
                    "before one kernel up to 163 kB.")
     assert best == "For 410 kB the fastest is one fused kernel: 2.59 us."
+
+
+def test_what_is_left_out_is_said_last():
+    *_, cache, last = sentences(of(), 409_600)
+    assert "one number for all sizes" in cache and "80 GB/s" in cache
+    assert "bytes that fusion saves" in last and "may not use the whole chip" in last
+
+
+@pytest.mark.parametrize("changed, says", [
+    ({"call": 1e-3}, "The CPU never answers before the launches or the graph or one kernel."),
+    ({"cpu_bandwidth": 9e12}, "The CPU always answers before the launches and the graph and one kernel."),
+    ({"call": 5e-6}, ("The CPU answers before the launches up to 610 kB, before the graph up to 146 kB, "
+                      "and never answers before one kernel."))])
+def test_before_what_the_cpu_answers_is_a_sentence(changed, says):
+    assert says in list(sentences(of(**changed), 409_600))
+
+
+@pytest.mark.parametrize("changed, nbytes, says", [
+    ({"calls": 500, "launch": 8e-5}, 1024, "Fusion makes it 500 times as fast;"),
+    ({"launch": 1e-8, "graph": 1e-9}, 2**28, "Fusion makes it hardly faster;"),
+    ({"launch": 8e-5, "graph": 1e-9}, 1024, "A graph makes it 76,700 times as fast;")])
+def test_a_gain_has_three_digits(changed, nbytes, says):
+    assert any(text.startswith(says) for text in sentences(of(**changed), nbytes))
 
 
 # ---- The explorer ----------------------------------------------------------------------------------------------------
@@ -97,6 +120,10 @@ def test_the_table_shows_the_times():
     assert head == ("way", "calls", "their cost", "bytes", "time", "bound")
     assert table[0] == ("GPU, kernel by kernel", "5", "12.5 us", "85.3 ns", "12.6 us", "latency")
     assert table[3] == ("CPU, one compiled call", "1", "500 ns", "5.12 us", "5.62 us", "memory")
+
+
+def test_the_hollow_signs_are_explained():
+    assert "hollow: the bytes take as long as the calls" in explore_latency().view().svg
 
 
 def test_all_ends_of_all_sliders_are_drawn():
@@ -129,3 +156,7 @@ def test_a_roof_of_a_gpu_is_one_more_chip():
 def test_a_first_value_that_cannot_be_is_refused(how, says):
     with pytest.raises(ValueError, match=says):
         explore_latency(**how)
+
+
+def test_a_datasheet_is_a_gpus_and_no_processors():
+    assert explore_latency(datasheet("B200", "float32")).start["chip"] == "this B200"

@@ -1,5 +1,6 @@
 """Does the explorer of serving draw and say what the model says, and refuse in a sentence what cannot be?"""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofline_kit.batches import serve
-from roofline_kit.explore_serving import MODELS, explore_serving, read, rows, sentences
+from roofline_kit.explore_serving import MODELS, duration, explore_serving, read, rows, sentences
 from roofline_kit.transformer import Model
 
 CONFIGS = Path(__file__).with_name("configs")
@@ -25,7 +26,7 @@ def told(found):
 def seen(view):
     """All words of a view."""
     cells = [cell for row in view.rows for cell in row]
-    return " ".join([*re.findall(r"<text[^>]*>([^<]*)", view.svg), *cells, *view.sentences])
+    return " ".join([*re.findall(r"<text[^>]*>([^<]*)", html.unescape(view.svg)), *cells, *view.sentences])
 
 
 # ---- What is said ----------------------------------------------------------------------------------------------------
@@ -40,14 +41,27 @@ def test_the_models_are_those_of_their_makers(name, file):
 
 
 @pytest.mark.parametrize("name, how, says", [
-    ("Llama-3-8B", {}, "bandwidth runs out first: from 14 on (the knee) at least half of a step is each one's own"),
-    ("Llama-3-8B", {"limit": 1.0}, "bandwidth runs out first: from 14 on"),
-    ("Llama-3-8B", {"limit": 0.001}, "latency runs out first: one takes longer than 1 ms. Then bandwidth"),
-    ("Llama-3-70B", {"chips": 4, "context": 128}, "compute runs out first: from 309 on"),
-    ("Llama-3-70B", {}, "memory runs out first: not one sequence fits. Then latency"),
-    ("Llama-3-8B", {"chips": 8, "context": 128}, "the link runs out first")])
+    ("Llama-3-8B", {}, "memory runs out first: it is full with 59 users. Then time: a step of more than 140 users"),
+    ("Llama-3-8B", {"limit": 0.001}, "time runs out first: a step of one user takes longer than 1 ms. Then memory"),
+    ("Llama-3-70B", {"chips": 4, "context": 128}, "compute runs out first: from 375 users on a step is compute-bound"),
+    ("Llama-3-70B", {}, "memory runs out first: not one user fits. Then time"),
+    ("Llama-3-8B", {"chips": 8, "context": 128}, "the link runs out first: from 583 users on a step is bound by it")])
 def test_what_runs_out_first_is_said_first(name, how, says):
     assert f"As the batch grows, {says}" in told(serve(of(name), "H100 SXM", **how))
+
+
+@pytest.mark.parametrize("name, how, says", [
+    ("Llama-3-8B", {"context": 8192}, "From 14 users on, what is their own, above all KV caches, takes more of a step"),
+    ("Llama-3-70B", {"chips": 4}, "From 309 users on, what is their own, above all arithmetic"),
+    ("Llama-3-8B", {"chips": 8}, "From 180 users on, what is their own, above all what they send over the link"),
+    ("DeepSeek-V3", {"chips": 64, "context": 2**17}, "From the first user on, what is their own, above all the w")])
+def test_from_where_on_users_are_no_longer_nearly_free_is_said(name, how, says):
+    assert says in told(serve(of(name), "H100 SXM", **{"context": 128} | how))
+
+
+def test_the_word_of_the_critical_batch_is_not_used_for_the_half():
+    view = explore_serving().view()
+    assert "knee" not in seen(view).lower() + view.svg
 
 
 @pytest.mark.parametrize("how, says", [
@@ -70,11 +84,24 @@ def test_the_rows_show_the_numbers():
     assert decode == "9.67 ms a step of 16, 1.66 k tokens/s, 103 for each user"
 
 
+def test_less_than_a_token_a_second_is_written_as_seconds_a_token():
+    found = serve(of("DeepSeek-V3"), "L40S", 1, 2**17, 4096, "float32", "float32")
+    assert rows(found)[2][1] == "91.1 s a step of 4,096, 44.9 tokens/s, 91.1 s/token for each user"
+
+
+@pytest.mark.parametrize("seconds, text", [
+    (2690, "2,690 s"), (123456, "123,000 s"), (999, "999 s"), (0.0107, "10.7 ms"), (1.03e-13, "under 0.01 ns"),
+    (0, "0 s")])
+def test_times_have_units_that_one_knows(seconds, text):
+    assert duration(seconds) == text
+
+
 # ---- The explorer ----------------------------------------------------------------------------------------------------
 
 def test_the_picture_names_what_the_numbers_say():
     words = seen(explore_serving(batch=16).view())
-    for each in ("memory is full: batch 59", "knee: batch 14", "here: batch 16", "longest step, 50 ms: batch 140"):
+    for each in ("memory is full: batch 59", "half a step is the users' own: batch 14", "here: batch 16",
+                 "longest step, 50 ms: batch 140"):
         assert each in words
 
 
@@ -118,12 +145,21 @@ def test_a_first_value_that_cannot_be_is_refused(how, says):
 
 # ---- What cannot be ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("batch, name, says", [
-    (16, "Llama-3-8B", "59 sequences of 8,192 tokens fit"),
-    (60, "Llama-3-8B", "59 sequences of 8,192 tokens fit beside the weights: a batch of 60 needs 2 such chips."),
-    (1, "Llama-3-70B", "The weights alone take 141 GB of 80 GB: with the KV cache, 2 such chips are needed.")])
-def test_what_does_not_fit_is_said_with_the_chips_that_it_needs(batch, name, says):
-    assert says in told(serve(of(name), "H100 SXM", 1, 8192, batch))
+def test_what_fits_is_said_first():
+    assert next(sentences(serve(LLAMA, "H100 SXM", 1, 8192, 59))) == (
+        "59 users with 8,192 tokens each fit beside the weights.")
+
+
+@pytest.mark.parametrize("name, how, says", [
+    ("Llama-3-8B", {"batch": 60}, "beside the weights there is room for 59 users with 8,192 tokens each; a batch"),
+    ("Llama-3-70B", {"batch": 1}, "the weights alone take 141 GB of 80 GB; a batch of 1"),
+    ("Llama-2-7B", {"context": 2**17}, "beside the weights there is room for not even one user with 131,072 tokens;")])
+def test_the_first_sentence_says_what_does_not_fit_and_the_chips_that_would_hold_it(name, how, says):
+    found = serve(of(name), "H100 SXM", **how)
+    first = next(sentences(found))
+    assert first.startswith(f"It does not fit: {says}") and f"needs {found.chips_needed} such chips" in first
+    assert first.endswith("and the times are what this chip would take if it did fit.")
+    assert serve(of(name), "H100 SXM", found.chips_needed, **how).most >= found.batch > found.most
 
 
 @pytest.mark.parametrize("pasted, says", [
@@ -159,3 +195,14 @@ def test_a_context_beyond_learned_positions_is_refused():
 def test_a_chip_without_bfloat16_is_refused():
     with pytest.raises(ValueError, match="T4 has no unit for bfloat16"):
         serve(LLAMA, "T4")
+
+
+@pytest.mark.parametrize("wrong, says", [
+    ({"model": {}}, "take rk.Model.from_config"), ({"chips": 10**30}, "4,096 at most")])
+def test_a_wrong_argument_is_told_in_one_sentence(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        explore_serving(**wrong)
+
+
+def test_a_mark_at_the_beginning_of_a_pasted_file_does_no_harm():
+    assert read("\ufeff" + json.dumps(MODELS["Llama-3-8B"])).params == read(json.dumps(MODELS["Llama-3-8B"])).params

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases.matvec import unpacked
 
+import roofline_kit as rk
 from roofline_kit.kernels.quantised import GROUP, to_int4, to_int8
 
 SHAPES = [(1, 1), (3, 7), (5, 64), (4, 97), (2, 1023)]
@@ -43,6 +44,15 @@ def test_four_and_a_half_bits_are_kept_of_a_weight():
 def test_the_first_of_two_neighbours_lies_in_the_low_half_of_their_byte():
     packed, _ = to_int4(np.array([[7, -7, 1]], "float32"))
     assert packed.tolist() == [[15 | 1 << 4, 9 | 8 << 4]]
+
+
+def test_zeros_among_other_weights_give_exactly_nothing():
+    w = weights(8, 4096)
+    w[3], w[:, 2048:] = 0, 0
+    x, out = np.linspace(-3, 7, 4096, dtype="float32"), np.empty(8, "float32")
+    packed, scale = to_int4(w)
+    rk.device("cpu").kernel("matvec_int4")(packed, scale, x, out)
+    assert out[3] == 0 and not scale[3].any() and scale[0, :64].all()
 
 
 @pytest.mark.parametrize("quantise", [to_int8, to_int4])

@@ -31,7 +31,8 @@ def to_int4(w):
     m, n = w.shape
     w = np.pad(w, ((0, 0), (0, -n % GROUP))).reshape(m, -1, GROUP)
     scale = (abs(w).max(axis=2) / 7).astype("float16")
-    scale[scale == 0] = 1                                # a group of zeros
-    q = (w / scale[:, :, None].astype("float32")).round().clip(-8, 7).astype("int8") + 8
+    divisor = scale[:, :, None].astype("float32")
+    divisor[divisor == 0] = 1                            # a group of zeros, whose scale stays 0
+    q = (w / divisor).round().clip(-8, 7).astype("int8") + 8
     q = q.astype("uint8").reshape(m, -1)[:, :n + n % 2]
     return q[:, ::2] | q[:, 1::2] << 4, scale

@@ -13,6 +13,7 @@ FIGURE = ".explorer svg[role=img]"
 CASES = {                     # explorer: the slider that is moved, its value then
     "roofline": ("m", {"m": 1448}), "gemm": ("m, the batch", {"m": 1448}), "serving": ("batch", {"batch": 24}),
     "latency": ("kernels", {"calls": 6})}
+PLACES = "(box) => [...box.querySelectorAll('svg[role=img], table'), box].map((e) => e.getBoundingClientRect().bottom)"
 KNOWN = re.compile("cdn.jsdelivr.net|RUNTIME-012")       # Voila's own: icons from a network; an extension that it skips
 
 STATIC = RUN[:RUN.index("app.shell.collapseLeft")].replace("seconds", "count") + """
@@ -100,9 +101,10 @@ def test_a_list_is_operated_by_keys(lab):
 def test_an_impossible_value_is_a_sentence_and_the_figure_stays(lab):
     page, _ = lab
     box = page.locator(".explorer").nth(1)
-    before = shown(box)[0]
+    before, where = shown(box)[0], box.evaluate(PLACES)
     box.get_by_role("combobox", name="dtype").select_option("float4")
     box.get_by_role("alert").wait_for(timeout=10_000)
+    assert box.evaluate(PLACES) == where
     assert "H100 SXM has no unit for float4" in box.get_by_role("alert").inner_text() and shown(box)[0] == before
 
 
@@ -121,6 +123,27 @@ def test_every_control_has_a_name(lab):
     assert controls.count() > 20 and controls.evaluate_all(unnamed) == 0
 
 
+def test_the_value_beside_a_slider_takes_no_words_and_is_no_stop_of_the_tab_key(lab):
+    closed = "(all) => all.filter((one) => one.isContentEditable || one.tabIndex >= 0).length"
+    values = lab[0].locator(".explorer .widget-readout")                    # of sliders moved before, too
+    assert values.count() > 15 and values.evaluate_all(closed) == 0
+
+
+def test_no_second_chip_reads_none(lab):
+    second = lab[0].locator(".explorer").first.get_by_role("combobox", name="second chip")
+    second.select_option("none")
+    assert second.evaluate("(list) => list.selectedOptions[0].textContent") == "none"
+
+
+@pytest.mark.parametrize("width", [1280, 900, 700])
+def test_no_name_of_a_control_is_cut(lab, width):
+    lab[0].set_viewport_size({"width": width, "height": 900})
+    lab[0].locator(".explorer").first.get_by_role("combobox", name="operation").select_option("attention")
+    lab[0].get_by_role("slider", name="queries (32 heads)").wait_for(timeout=10_000)
+    cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert lab[0].locator(".explorer .widget-label:visible").evaluate_all(cut) == []
+
+
 def test_jupyterlabs_console_holds_no_error(lab, pictures):
     page, said = lab
     for width in (1280, 700):
@@ -130,8 +153,24 @@ def test_jupyterlabs_console_holds_no_error(lab, pictures):
     assert said == []
 
 
+def test_a_notebook_that_was_saved_shows_the_still_figures_when_it_is_opened_again(lab):
+    page, _ = lab
+    still = page.locator(".explorer-still img")
+    assert still.count() == len(CASES) and not any(one.is_visible() for one in still.all())
+    page.evaluate("""async () => {
+        const app = window.jupyterapp;
+        await app.commands.execute('docmanager:save');
+        await app.shell.currentWidget.sessionContext.shutdown();
+    }""")
+    page.reload()
+    page.wait_for_function("window.jupyterapp", timeout=60_000)
+    assert all(width > 40 for width in page.evaluate(STATIC, len(CASES)))
+    assert still.count() == len(CASES) and all(one.is_visible() for one in still.all())
+
+
 def test_in_voila_each_explorer_follows_a_key(voila, pictures):
     page, said = voila
+    assert not any(one.is_visible() for one in page.locator(".explorer-still").all())
     for name in CASES:
         follows(page, name)
     page.screenshot(path=pictures / "explore_voila.png", full_page=True)
